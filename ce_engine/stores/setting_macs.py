@@ -9,7 +9,7 @@ was found of a setting is in its MAC too, and stays when others are written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ce_engine.errors import FileDamagedError
@@ -105,7 +105,7 @@ def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
 
 
 def checked(
-    secret: bytes, owners: Mapping[Owner, Stored | FileDamagedError]
+    secret: Callable[[], bytes], owners: Mapping[Owner, Stored | FileDamagedError]
 ) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what is to be said of what all owners set; what is damaged is wrong."""
     found: dict[tuple[str, str, str], SettingsCheck] = {}
@@ -113,7 +113,7 @@ def checked(
         if isinstance(stored, FileDamagedError):
             found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
         else:
-            checks = examined(key_of(secret, owner), stored)
+            checks = examined(key_of(secret(), owner), stored)
             found |= {(*owner, project): check for project, check in checks.items()}
     return found
 

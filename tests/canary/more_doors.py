@@ -194,6 +194,7 @@ def ruled(v: Visitor) -> None:
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
     v.refused(rules.accept, v.scope, [c("constraints.accept.constraint_ids")])
+    v.refused(v.sync.verify_settings, anchors=c("verify_settings.anchors"))
     actor = c("budgets.update.actor")
     v.refused(v.sync.budgets.update, v.scope, BudgetConfig(), 0, actor=actor)
 

@@ -28,6 +28,8 @@ EXCUSED = {
     "delete_user_data.user_id": KEYS,
     "export_user_data.account_id": KEYS,
     "export_user_data.user_id": KEYS,
+    "verify_settings.account_id": KEYS,
+    "verify_settings.user_id": KEYS,
     **dict.fromkeys(
         (f"RetentionRule.{name}" for name in ("account_id", "user_id", "project_id")),
         "compared with keys, and never stored",

@@ -208,7 +208,7 @@ class Constraints:
         result: list[T] = []
 
         def made(value: Any) -> Any:
-            items, known = parsed(value)
+            items, known = _spoilt_or(value) if accepts else parsed(value)
             redactor = self._bound(scope, known)
             seconds = self._parts.config.redaction.timeout_s
             result[:] = [change(items, lambda text: _redacted(redactor, text, seconds))]
@@ -232,6 +232,14 @@ class Constraints:
         owner = Scope.of_stored(scope.account_id, scope.user_id, CONSTRAINTS)
         key = Fingerprinter(self._parts.store.secret, scope.project_id.encode(), owner).key
         return self._parts.redactor.bind(key, known, self._parts.config.locale)
+
+
+def _spoilt_or(value: Any) -> tuple[Items, list[Placeholder]]:
+    """The stored constraints, nothing where somebody made them what is none: who accepts does without them."""
+    try:
+        return parsed(value)
+    except SchemaValidationError:
+        return [], []
 
 
 def _redacted(redactor: SessionRedactor | None, text: str, seconds: float) -> RedactResult:

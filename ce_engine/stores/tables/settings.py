@@ -101,11 +101,15 @@ def put(
 def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
     owner = account_id, user_id
-    found = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
-    known = judged(owner, _stored(found).get(owner, {}), secret)
+    known = {
+        (unescape(project), unescape(name)): Setting(value, version)  # not opened: it may be spoilt
+        for *_, project, name, version, value, _ in _OF_OWNER.all(
+            connection, dict(zip(_OWNER, owner, strict=True))
+        )
+    }
     new, gone = owned.emptied(known)
     if gone:
-        _write(connection, owner, known, new, secret)
+        _write(connection, owner, {}, new, secret)
     return gone
 
 
@@ -147,4 +151,4 @@ def check(connection: Connection, secret: Secret) -> dict[tuple[str, str, str], 
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
                 "anew, or delete it"
             )
-    return setting_macs.checked(secret(), found) if found else {}
+    return setting_macs.checked(secret, found)

@@ -263,6 +263,15 @@ def test_a_person_looks_at_them_and_accepts_what_is_right(url: str) -> None:
     assert statuses(url)["u"] == "intact"
 
 
+def test_what_is_no_constraint_any_more_can_be_done_without(url: str) -> None:
+    forge(url, changed("constraints", value=["spoilt"]))
+    engine = opened(url)
+    assert engine.sync.constraints.accept(MINE, []) == []
+    assert engine.sync.constraints.create(MINE, RULE).text == RULE
+    engine.sync.close()
+    assert RULE in asked(url)[0]
+
+
 @pytest.fixture
 def older(url: str) -> str:
     """The same store, as a release left it that kept no MACs of settings."""

@@ -106,6 +106,18 @@ def test_a_column_that_is_nested_too_deep_is_damaged_and_no_more(
     check(f"sqlite:///{path}")
 
 
+def test_a_setting_that_was_spoilt_is_deleted_with_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    fill(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE ce_settings SET value = ? WHERE user_id = 'anna'", (DEEP,))
+    engine = create_context_engine(f"sqlite:///{path}", config=PATIENT)
+    assert {e.status for e in engine.sync.verify_settings("", "anna")} == {"tampered"}
+    assert engine.sync.delete_user_data("", "anna").settings == 1
+    assert {e.status for e in engine.sync.verify_settings("", "anna")} == {"intact"}
+    engine.sync.close()
+
+
 def test_a_column_that_inflates_without_end_is_not_inflated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -27,7 +27,8 @@ from sqlalchemy.pool import Pool
 from ce_engine.errors import StoreError
 from ce_engine.ports.store import Store
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Standing
 from ce_engine.stores import open_store
 from ce_engine.stores.tables import SqlStore, macs, tables
 from ce_engine.stores.tables import sqlite as database
@@ -96,6 +97,18 @@ def test_all_who_race_to_make_the_file_find_it_made(tmp_path: Path) -> None:
 
     for n in range(10):
         asyncio.run(race(tmp_path / f"{n}.db"))
+
+
+def test_settings_of_before_their_macs_are_not_verified(path: Path) -> None:
+    before = KNOWN[KNOWN.index("0006") - 1]
+    alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, before))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO ce_settings VALUES ('a', 'u', '', 'x', 3, '[\"字\"]')")
+    scope = Scope(session_id="s", account_id="a", user_id="u")
+    found = run(path, lambda store: store.get_setting(scope, "x"))
+    assert found == Setting(["字"], 3, Standing.UNVERIFIED)
+    assert run(path, lambda store: store.put_setting(scope, "x", 1)) == 4
+    assert run(path, lambda store: store.get_setting(scope, "x")) == Setting(1, 4)
 
 
 @pytest.mark.parametrize("with_a_row", [False, True], ids=["empty", "with-a-row"])

@@ -183,7 +183,7 @@ class FileStore(DocumentStore):
     async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
         return await self._run(
             self._readers,
-            lambda: setting_macs.checked(self._secret.read(), self._settings.stored()),
+            lambda: setting_macs.checked(self._secret.read, self._settings.stored()),
         )
 
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:

@@ -190,7 +190,7 @@ class RedisStore(DocumentStore):
     async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
         return await self._run(
             self._readers,
-            lambda link: setting_macs.checked(self.secret, self._settings.stored(link)),
+            lambda link: setting_macs.checked(lambda: self.secret, self._settings.stored(link)),
         )
 
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
