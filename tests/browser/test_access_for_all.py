@@ -13,7 +13,7 @@ import pytest
 from ce_engine import ContextEngine, Scope
 from ce_engine.testing.host import HostApp
 from tests.browser.conftest import HOSTILE, SESSION, OpenTab, Site, sync_api
-from tests.hosts.cli_host import ce
+from tests.hosts.cli_host import process
 from tests.hosts.trouble_host import REFUND
 
 
@@ -132,7 +132,8 @@ def test_an_exported_page_is_for_all(
     trouble: Site, browser: Browser, tmp_path: Path, theme: str, language: str
 ) -> None:
     args = ("--export", str(tmp_path), "--store", trouble.store, "--language", language)
-    assert ce("ui", REFUND.session_id, *args).exit_code == 0
+    done = process("ui", REFUND.session_id, *args)  # of its own: a loop runs here
+    assert done.returncode == 0, done.stderr
     [path] = tmp_path.iterdir()
     tab = browser.new_page(color_scheme=theme)  # type: ignore[arg-type]
     tab.set_content(without_policy(path.read_text("utf-8")))

@@ -149,7 +149,8 @@ def _message(
     name = message.message_id or ""
     role = word(message.role.value, made.say)
     title, turn = f"{role} · {message.author.id}" if message.author else role, turns.get(name)
-    node = Node(name, "message", READER, title, line(message.content), turn, is_asked)
+    said = message.content or ", ".join(call.name for call in message.tool_calls or ())
+    node = Node(name, "message", READER, title, line(said), turn, is_asked)
     return made.add(f"m:{name}", node)
 
 

@@ -44,7 +44,7 @@ def drawing(found: Graph, address: Address, say: Say = ENGLISH) -> str:
     nodes = "".join(_node(found.nodes[key], at, address, say) for key, at in places.items())
     label = say("Where it is from, on the left, and where it went, on the right")
     return (
-        f'<svg class="graph" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="group" '
+        f'<svg class="graph columns-{len(columns)}" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="group" '
         f'aria-label="{plain(label)}" font-family="system-ui, sans-serif" font-size="12">'
         f"{_ARROW}{edges}{nodes}</svg>"
     )

@@ -194,7 +194,7 @@ def _troubles(report: Report, say: Say) -> Iterator[str]:
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code, say)
     if count := len(report.rules_dropped):
-        rules = ", ".join(report.rules_dropped)
+        rules = ", ".join(map(short_id, report.rules_dropped))
         yield say(
             "{count} rule did not go out: {rules}",
             "{count} rules did not go out: {rules}",

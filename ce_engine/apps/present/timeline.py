@@ -61,6 +61,8 @@ MARKS = {
 BAD = frozenset({"failed", "over_budget", "violation"})
 """Marks of what went wrong; the others are worth knowing."""
 
+FAILED = "failed"
+"""The mark that a status tells already."""
 NO_LANE = ""
 
 
@@ -198,7 +200,7 @@ def marks_of(row: TurnRow) -> Iterator[str]:
     """What of a turn deserves a look, the worst first."""
     report = row.report
     if row.status.value == "failed":
-        yield "failed"
+        yield FAILED
     if report.get("over_budget"):
         yield "over_budget"
     if report.get("violations"):

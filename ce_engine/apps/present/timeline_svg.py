@@ -59,10 +59,11 @@ def drawing(
             its figures where a pointer rests on it.
     """
     turns, high = max(1, len(found)), height(found)
+    role = "img" if address is None else "group"  # of links, which an image has none
     alt = say("Tokens of each turn, by layer, against the budget")
     head = (
         f'<svg class="timeline-svg" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
-        f'preserveAspectRatio="none" role="img" aria-label="{plain(alt)}">'
+        f'preserveAspectRatio="none" role="{role}" aria-label="{plain(alt)}">'
     )
     parts = [
         head,
@@ -80,12 +81,13 @@ def drawing(
 def _turns(found: Timeline, address: Callable[[int], str], high: int, say: Say) -> Iterator[str]:
     """A place to point at for each turn."""
     for place, turn in enumerate(found.turns):
+        label = plain(figures(found, place, say))
         box = (
             f'<rect x="{place}" width="1" height="{high}" fill="#fff" fill-opacity="0">'
-            f"<title>{plain(figures(found, place, say))}</title></rect>"
+            f"<title>{label}</title></rect>"
         )
         link = address(turn)
-        yield f'<a href="{escape(link)}">{box}</a>' if link else box
+        yield f'<a href="{escape(link)}" aria-label="{label}">{box}</a>' if link else box
 
 
 def figures(found: Timeline, place: int, say: Say = ENGLISH) -> str:

@@ -40,6 +40,7 @@ WHY = {
     ("dropped", "repeated_system_message"): "The same system message stands there already.",
     ("dropped", "not_chosen"): "The pruner did not choose it.",
     ("dropped", "over_budget"): "Relevance looked at it, and what scored better took the room.",
+    ("dropped", "no_room"): "It found no room in what was left of the budget.",
     ("dropped", "over_limit"): "More pieces were found than may be brought in.",
     ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
     ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
@@ -64,6 +65,8 @@ WHY = {
 }  # fmt: skip
 """Why a piece went out or did not, in a sentence; the reports' codes."""
 
+NO_ROOM = ("dropped", "no_room")
+"""Of a piece that nobody scored, such as a rule."""
 UNTOUCHED = (KEPT, "")
 
 
@@ -337,6 +340,12 @@ def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
     if words and not code:
         return say(words)
     return f"{word(action, say)} {code.replace('_', ' ')}".strip()
+
+
+def passed_reason(piece: PassedOver) -> tuple[str, str]:
+    """Why a piece was looked at and not brought in, a key of `WHY`."""
+    is_scored = piece.score is not None or piece.reason != "over_budget"
+    return (DROPPED, piece.reason) if is_scored else NO_ROOM
 
 
 ACTIONS = {

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.report_lines import report_lines
-from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, TITLES, bar_of, marks_of
+from ce_engine.apps.present.timeline import BAD, FAILED, LAYERS, MARKS, TITLES, bar_of, marks_of
 from ce_engine.apps.web.newest import Newest, NewTurn
 from ce_engine.apps.web.page import index_of, page, reader_of, rendered, taste_of
 from ce_engine.schema.report import report_of
@@ -91,7 +91,7 @@ def _row(new: NewTurn, say: Say) -> dict[str, Any]:
         "row": row,
         "report": report,
         "bar": bar_of(row.report),
-        "marks": [(say(MARKS[mark]), mark in BAD) for mark in marks_of(row)],
+        "marks": [(say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED],
         "why": "; ".join(report_lines(report, say)) if report is not None else "",
     }
 

@@ -19,13 +19,14 @@ from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.report_lines import decision_words, report_lines
-from ce_engine.apps.present.timeline import BAD, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     WHY,
     Fold,
     Row,
     changes,
     folded,
+    passed_reason,
     reason_words,
     turn_rows,
 )
@@ -35,6 +36,7 @@ from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.compare.costs import is_free
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -106,6 +108,7 @@ async def turn(request: Request) -> Response:
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
         why=lambda reason: reason_words(reason, say),
+        passed_reason=passed_reason,
         find=find,
         replay=again.replay,
         problem=again.problem,
@@ -168,7 +171,9 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "before": at or None,
         "after": at + 2 if at + 1 < len(turns) else None,
         "turn_count": len(turns),
-        "marks": [(mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row)],
+        "marks": [
+            (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
+        ],
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
         else None,
@@ -201,6 +206,8 @@ def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
     if stored.report is None:
         return {"costs": []}
     [call, *_] = calls_of(stored.document, [stored.row])  # not of all turns: there may be thousands
+    if is_free(call):  # no model was asked, or none answered
+        return {"costs": []}
     spent = SessionCosts.of([call], reader.prices, [stored.at + 1])
     return {"costs": list(turn_lines(spent, 0, say))}
 
@@ -210,7 +217,10 @@ def _source(links: Links, say: Say) -> Any:
 
     def of(name: str) -> tuple[int | None, str]:
         evidence = links.document.evidences.get(name)
-        said = links.source(evidence, say) if evidence is not None else ""
+        made = evidence is not None and (
+            evidence.links.tool_call_id or evidence.links.model_usage_id
+        )
+        said = links.source(evidence, say) if evidence is not None and made else ""
         call = links.calls.get(evidence.links.tool_call_id or "") if evidence else None
         return links.answers.get(name), f"{said} {call.tool}" if call else said
 

@@ -50,7 +50,7 @@ def ids(url: str) -> tuple[str, str]:
 
 
 def drawn(html: str) -> ET.Element:
-    svg = re.search(r'<svg class="graph".*?</svg>', html, re.DOTALL)
+    svg = re.search(r'<svg class="graph .*?</svg>', html, re.DOTALL)
     assert svg is not None
     return ET.fromstring(svg[0])
 
