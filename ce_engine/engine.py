@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from weakref import WeakSet
 
 from ce_engine.audit.access import AccessGuard, guarded, only_own_scope
@@ -66,6 +65,7 @@ from ce_engine.text.tokens import default_estimator
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.text.tokens.prices import prices_here
 from ce_engine.turns.by_hand import ByHandMethods
+from ce_engine.turns.call_config import is_nobodys, nobodys, protected
 from ce_engine.turns.engine_base import Messages
 from ce_engine.turns.evidence_tool import EvidenceToolMethods
 from ce_engine.turns.input.admission import AdmissionMethods, QueuedTurn
@@ -237,11 +237,11 @@ class Engine(
     async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
         if messages is not None:
             call.messages = messages()
-        config = call.config or self.config
-        if config.require_user and not call.scope.user_id:
-            # Whoever else comes without a user id has the same session: nothing of it is theirs.
-            call.scope = replace(call.scope, session_id=f"nobody-{self.ids.generate()}")
-            call.ephemeral = True
+        config = protected(call.config, self.config)
+        if call.config is not None:
+            call.config = config
+        if is_nobodys(config, call.scope):
+            call.scope, call.ephemeral = nobodys(call.scope, self.ids), True
         if opts_out(config, call.scope):
             call.config = storing_nothing(config)
             bring_nothing(call)

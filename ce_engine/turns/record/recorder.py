@@ -18,6 +18,7 @@ from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.call_config import is_nobodys, nobodys, protected
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.opt_out import opts_out, storing_nothing
 from ce_engine.turns.record.persistence_boundary import Ingest
@@ -64,6 +65,14 @@ class RecordMethods(EngineBase):
         ingest.framework = ingest.name(framework)
         return RecordGroup(view, ingest, heard=heard, handover=config.handover)
 
+    def config_of(self, own: RuntimeConfig) -> RuntimeConfig:
+        """A configuration for some calls: what it leaves out of redaction, opt-out and `require_user` is the engine's.
+
+        Raises:
+            ConfigError: it asks for what only the engine as a whole can do, such as rules of redaction.
+        """
+        return protected(own, self.config)
+
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)
 
@@ -93,7 +102,7 @@ class RecordMethods(EngineBase):
         with self._journal.phase():
             return await self.loop.share(work)
 
-    async def _recorded(
+    async def _recorded(  # noqa: PLR0913 - one parameter a thing that callers differ in
         self,
         scope: Scope,
         record: Record,
@@ -104,12 +113,13 @@ class RecordMethods(EngineBase):
         wait: bool,
         as_known: bool = False,
         given: Iterable[Any] = (),
+        config: RuntimeConfig | None = None,
     ) -> Any:
         await self._recorded_first(turn)
         if wait:
             await self._settle(scope)
         opened = turn.state if turn is not None else None
-        config, tags = self.config, None
+        config, tags = config or self.config, None
         if isinstance(opened, OpenTurn):
             config, tags = opened.config or config, opened.tags
             framework = opened.row.framework
@@ -169,9 +179,20 @@ class RecordMethods(EngineBase):
         ephemeral: bool,
         framework: str,
         given: Iterable[Any] = (),
+        config: RuntimeConfig | None = None,
     ) -> None:
+        config = protected(config, self.config)
+        if is_nobodys(config, scope):
+            scope, ephemeral = nobodys(scope, self.ids), True
         work = self._recorded(
-            scope, record, None, framework, ephemeral=ephemeral, wait=False, given=given
+            scope,
+            record,
+            None,
+            framework,
+            ephemeral=ephemeral,
+            wait=False,
+            given=given,
+            config=config,
         )
         with self._journal.phase():
             self._posted.add(scope.key, self.loop.submit(work))
