@@ -65,7 +65,6 @@ from ce_engine.text.tokens import default_estimator
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.text.tokens.prices import prices_here
 from ce_engine.turns.by_hand import ByHandMethods
-from ce_engine.turns.call_config import is_nobodys, nobodys, protected
 from ce_engine.turns.engine_base import Messages
 from ce_engine.turns.evidence_tool import EvidenceToolMethods
 from ce_engine.turns.input.admission import AdmissionMethods, QueuedTurn
@@ -73,7 +72,6 @@ from ce_engine.turns.input.context_sources import Collector
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.session_blocks import BlockSource
 from ce_engine.turns.lifecycle import LifecycleMethods
-from ce_engine.turns.opt_out import bring_nothing, opts_out, storing_nothing
 from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.turns.record.confidence import RuleIngestor
 from ce_engine.turns.record.import_history import ImportMethods
@@ -237,14 +235,7 @@ class Engine(
     async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
         if messages is not None:
             call.messages = messages()
-        config = protected(call.config, self.config)
-        if call.config is not None:
-            call.config = config
-        if is_nobodys(config, call.scope):
-            call.scope, call.ephemeral = nobodys(call.scope, self.ids), True
-        if opts_out(config, call.scope):
-            call.config = storing_nothing(config)
-            bring_nothing(call)
+        self._protect(call)
         return await self._admitted(call)
 
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:

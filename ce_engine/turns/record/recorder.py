@@ -11,7 +11,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.runtime.gaps import Gap
 from ce_engine.runtime.journal import WriteGroup
-from ce_engine.schema.call import TurnHandle
+from ce_engine.schema.call import ModelCall, TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.rows import Write
@@ -20,7 +20,7 @@ from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.call_config import is_nobodys, nobodys, protected
 from ce_engine.turns.engine_base import EngineBase
-from ce_engine.turns.opt_out import opts_out, storing_nothing
+from ce_engine.turns.opt_out import bring_nothing, opts_out, storing_nothing
 from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.tool_runs import Record
 from ce_engine.turns.record.write_group import RecordGroup
@@ -72,6 +72,17 @@ class RecordMethods(EngineBase):
             ConfigError: it asks for what only the engine as a whole can do, such as rules of redaction.
         """
         return protected(own, self.config)
+
+    def _protect(self, call: ModelCall) -> None:
+        """Give a call the configuration that is its own, and keep from it what is not for it."""
+        config = protected(call.config, self.config)
+        if call.config is not None:
+            call.config = config
+        if is_nobodys(config, call.scope):
+            call.scope, call.ephemeral = nobodys(call.scope, self.ids), True
+        if opts_out(config, call.scope):
+            call.config = storing_nothing(config)
+            bring_nothing(call)
 
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)

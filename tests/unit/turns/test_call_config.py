@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +14,7 @@ from ce_engine import (
     ContextEngine,
     Message,
     ModelCall,
+    ObservabilityConfig,
     RedactionConfig,
     RedactionRules,
     Retrieval,
@@ -146,3 +148,22 @@ def test_nobody_fetches_evidence(engines: Any) -> None:
     (one, *_) = document.evidences
     assert "otter" in before.sync.fetch_evidence(NOBODY, one)
     assert "otter" not in engine.sync.fetch_evidence(NOBODY, one)
+
+
+@pytest.mark.req("B-03", "B-08")
+@pytest.mark.parametrize("why", ["nobody", "opts out"])
+def test_who_only_looks_is_brought_no_more(engines: Any, why: str) -> None:
+    """A framework asks first whether a call fits; it was given what the call itself is not."""
+    scope = NOBODY if why == "nobody" else ANNA
+    watched = {"observability": ObservabilityConfig(inspect=True)}
+    before = engines(RuntimeConfig(**watched))
+    work(before, scope, None)
+    asked = ModelCall(scope, [user("What is in my safe?")], restore=True)
+    own = RuntimeConfig(require_user=True, memory_opt_out=lambda each: each == ANNA, **watched)
+    engine = create_context_engine(before.store, config=own)
+    for there, is_brought in ((before, True), (engine, False)):
+        shown = there.sync.preview(replace(asked))
+        assert ("otter" in f"{shown.plan} {shown.assembled}") is is_brought
+        told = there.sync.inspect((scope, "What is in my safe?"), actor=scope.user_id)
+        assert ("otter" in repr(told)) is is_brought
+    assert asked.scope == scope
