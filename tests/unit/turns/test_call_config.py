@@ -155,11 +155,12 @@ def test_nobody_fetches_evidence(engines: Any) -> None:
 def test_who_only_looks_is_brought_no_more(engines: Any, why: str) -> None:
     """A framework asks first whether a call fits; it was given what the call itself is not."""
     scope = NOBODY if why == "nobody" else ANNA
-    watched = {"observability": ObservabilityConfig(inspect=True)}
-    before = engines(RuntimeConfig(**watched))
+    watched = RuntimeConfig(observability=ObservabilityConfig(inspect=True))
+    before = engines(watched)
     work(before, scope, None)
     asked = ModelCall(scope, [user("What is in my safe?")], restore=True)
-    own = RuntimeConfig(require_user=True, memory_opt_out=lambda each: each == ANNA, **watched)
+    kept = {"require_user": True, "memory_opt_out": lambda each: each == ANNA}
+    own = watched.model_copy(update=kept)
     engine = create_context_engine(before.store, config=own)
     for there, is_brought in ((before, True), (engine, False)):
         shown = there.sync.preview(replace(asked))
