@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from weakref import WeakSet
 
 from ce_engine.audit.access import AccessGuard, guarded, only_own_scope
@@ -73,7 +72,6 @@ from ce_engine.turns.input.context_sources import Collector
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.session_blocks import BlockSource
 from ce_engine.turns.lifecycle import LifecycleMethods
-from ce_engine.turns.opt_out import bring_nothing, opts_out, storing_nothing
 from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.turns.record.confidence import RuleIngestor
 from ce_engine.turns.record.import_history import ImportMethods
@@ -237,14 +235,7 @@ class Engine(
     async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
         if messages is not None:
             call.messages = messages()
-        config = call.config or self.config
-        if config.require_user and not call.scope.user_id:
-            # Whoever else comes without a user id has the same session: nothing of it is theirs.
-            call.scope = replace(call.scope, session_id=f"nobody-{self.ids.generate()}")
-            call.ephemeral = True
-        if opts_out(config, call.scope):
-            call.config = storing_nothing(config)
-            bring_nothing(call)
+        self._protect(call)
         return await self._admitted(call)
 
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:

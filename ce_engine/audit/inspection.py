@@ -61,7 +61,7 @@ class InspectionMethods(EngineBase):
         await self.flush(SETTLE_S)
         preparation, prepared, chosen = await self._tried(call)
         made = str(preparation.archive.get("hash", ""))
-        await self._audit(call.scope, EventType.INSPECTED, actor, made)
+        await self._audit(scope, EventType.INSPECTED, actor, made)
         shown = ShownText(preparation.view, preparation.call, chosen, preparation.counter)
         return shown.layers(prepared)
 
@@ -86,6 +86,8 @@ class InspectionMethods(EngineBase):
 
     async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Selection]:
         """Prepare a call on a view that nobody else has."""
+        call = replace(call)
+        self._protect(call)
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):
             view = await self._sessions.apart(call.scope)

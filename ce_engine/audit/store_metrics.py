@@ -180,7 +180,9 @@ def _models(sums: Mapping[Figure, float]) -> Mapping[str, str]:
 
 
 def _label(name: str) -> str:
-    return HIDDEN if next(iter(scan(name)), None) is not None else name[:MAX_CHARS]
+    if next(iter(scan(name)), None) is not None:
+        return HIDDEN
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in name[:MAX_CHARS])
 
 
 def _add(found: SessionFigures, call: CallRecord, prices: PriceTable) -> None:

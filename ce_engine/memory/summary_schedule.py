@@ -33,6 +33,7 @@ from ce_engine.sessions.summary_coverage import standing, uncovered
 from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
+from ce_engine.turns.opt_out import opts_out
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.telemetry import of_own_calls
 
@@ -135,6 +136,8 @@ class SummaryMethods(EngineBase):
         await self._pursue(scope, lane_key, partial(_newest, lane_key), config)
 
     async def _pursue(self, scope: Scope, lane_key: str, aim: Aim, config: SummaryConfig) -> None:
+        if opts_out(self.config, scope):
+            return  # what was said before is there still, and is not to be read once more
         key = (scope.key, lane_key)
         try:
             for _ in range(PASSES):

@@ -54,8 +54,10 @@ def describe(attributes: Callable[[], Mapping[str, Attribute]]) -> None:
         return
     try:
         around.attributes.update(attributes())
-    except Exception:
-        logger.exception("what a call came to could not be told to telemetry")
+    except Exception as failure:  # noqa: BLE001 - its text may quote what was said
+        logger.warning(
+            "what a call came to could not be told to telemetry (%s)", type(failure).__name__
+        )
 
 
 class TelemetryGuard:

@@ -98,6 +98,7 @@ class ModelCall:
         request_id: the app's own call (root run); retries and fallbacks inside it share it.
         tools: JSON schemas that go out with the call.
         response_format: the structured-output schema that goes out with the call.
+        config: for this call; what it leaves out of redaction, opt-out and `require_user` is the engine's.
         context_window: the model's window in tokens where the framework knows it.
         purpose: `"helper"` for a framework's own calls (summarise, route): recorded, nothing injected.
         ephemeral: the session was made for this run alone.

@@ -34,5 +34,8 @@ def psycopg_url(url: str) -> URL:
 
 def place_of(url: str) -> str:
     """Host and database, as sentences name them: neither user nor password nor options."""
-    rest = url.partition("://")[2].partition("?")[0]
+    whole = url.partition("://")[2]
+    rest = whole.partition("?")[0]
+    if "/" not in rest and "@" in whole:  # the `?` is one of a password that was not escaped
+        rest = whole.rpartition("@")[2].partition("?")[0]
     return f"postgresql://{rest.rpartition('@')[2]}"

@@ -49,7 +49,7 @@ def scheme_of(url: str) -> str:
         return "redis"
     if mark and scheme.partition("+")[0] in _POSTGRES:
         return "postgresql"
-    hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
+    hint = "" if mark or "@" in url else f" For a file, write sqlite:///{url or 'ce.db'}."
     raise StoreUrlError(f"no store is known for {masked(url)!r}. {_KNOWN}{hint}")
 
 
@@ -137,7 +137,9 @@ def sqlite_path(url: str) -> Path:
 def masked(url: str) -> str:
     """The URL without what may be a password, in front of the host or among the options."""
     scheme, mark, rest = url.partition("://")
-    if not mark or scheme.lower() in ("sqlite", "memory"):
+    if not mark:  # no URL, but maybe half of one
+        return f"***@{url.rpartition('@')[2]}" if "@" in url else url
+    if scheme.lower() in ("sqlite", "memory"):
         return url
     place, question, options = rest.partition("?")
     who, at, host = place.rpartition("@")

@@ -146,6 +146,10 @@ class EngineBase(ABC):
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
 
     @abstractmethod
+    def _protect(self, call: ModelCall) -> None:
+        """Give a call the configuration that is its own, and keep from it what is not for it."""
+
+    @abstractmethod
     def _records(
         self,
         view: SessionView,

@@ -382,6 +382,7 @@ class Hooks(Generic[Native]):
                     ephemeral=resolved.ephemeral,
                     framework=self.adapter.name,
                     lane_key=info.lane_key or "",
+                    config=self.config,
                 )
 
     # What was handed over

@@ -138,7 +138,8 @@ class Adapter(Attacher[Target, Native]):
             target: what the framework's own code goes on using.
             engine: an engine to share; else one is made of `store` and `config`.
             store: a store or its URL; without one `CE_STORE_URL`, else `sqlite:///ce.db`.
-            config: everything else of how calls are prepared and recorded; defaults if not given.
+            config: everything else of how calls are prepared and recorded; defaults if not given. With an
+                `engine`, what it leaves out of redaction, opt-out and `require_user` is the engine's.
             budget: tokens of the model's whole window, the reply's included: 4000 is
                 `BudgetConfig(max_input_tokens=4000)`, which sends 3,000 at most. Without one it is
                 the model's own window, where that can be known.

@@ -45,7 +45,7 @@ class Wiring(Generic[Target, Native]):
             self.engine,
             choice,
             Guard("closed" if closed else "open"),
-            config if options.engine is not None else None,
+            self.engine.config_of(config) if config and options.engine is not None else None,
         )
         self.hooks.wiring = self
         self._detach: Callable[[], None] | None = None

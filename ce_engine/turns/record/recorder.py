@@ -11,15 +11,16 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.runtime.gaps import Gap
 from ce_engine.runtime.journal import WriteGroup
-from ce_engine.schema.call import TurnHandle
+from ce_engine.schema.call import ModelCall, TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.call_config import is_nobodys, nobodys, protected
 from ce_engine.turns.engine_base import EngineBase
-from ce_engine.turns.opt_out import opts_out, storing_nothing
+from ce_engine.turns.opt_out import bring_nothing, opts_out, storing_nothing
 from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.tool_runs import Record
 from ce_engine.turns.record.write_group import RecordGroup
@@ -64,6 +65,25 @@ class RecordMethods(EngineBase):
         ingest.framework = ingest.name(framework)
         return RecordGroup(view, ingest, heard=heard, handover=config.handover)
 
+    def config_of(self, own: RuntimeConfig) -> RuntimeConfig:
+        """A configuration for some calls: what it leaves out of redaction, opt-out and `require_user` is the engine's.
+
+        Raises:
+            ConfigError: it asks for what only the engine as a whole can do, such as rules of redaction.
+        """
+        return protected(own, self.config)
+
+    def _protect(self, call: ModelCall) -> None:
+        """Give a call the configuration that is its own, and keep from it what is not for it."""
+        config = protected(call.config, self.config)
+        if call.config is not None:
+            call.config = config
+        if is_nobodys(config, call.scope):
+            call.scope, call.ephemeral = nobodys(call.scope, self.ids), True
+        if opts_out(config, call.scope):
+            call.config = storing_nothing(config)
+            bring_nothing(call)
+
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)
 
@@ -93,7 +113,7 @@ class RecordMethods(EngineBase):
         with self._journal.phase():
             return await self.loop.share(work)
 
-    async def _recorded(
+    async def _recorded(  # noqa: PLR0913 - one parameter a thing that callers differ in
         self,
         scope: Scope,
         record: Record,
@@ -104,12 +124,13 @@ class RecordMethods(EngineBase):
         wait: bool,
         as_known: bool = False,
         given: Iterable[Any] = (),
+        config: RuntimeConfig | None = None,
     ) -> Any:
         await self._recorded_first(turn)
         if wait:
             await self._settle(scope)
         opened = turn.state if turn is not None else None
-        config, tags = self.config, None
+        config, tags = config or self.config, None
         if isinstance(opened, OpenTurn):
             config, tags = opened.config or config, opened.tags
             framework = opened.row.framework
@@ -169,9 +190,20 @@ class RecordMethods(EngineBase):
         ephemeral: bool,
         framework: str,
         given: Iterable[Any] = (),
+        config: RuntimeConfig | None = None,
     ) -> None:
+        config = protected(config, self.config)
+        if is_nobodys(config, scope):
+            scope, ephemeral = nobodys(scope, self.ids), True
         work = self._recorded(
-            scope, record, None, framework, ephemeral=ephemeral, wait=False, given=given
+            scope,
+            record,
+            None,
+            framework,
+            ephemeral=ephemeral,
+            wait=False,
+            given=given,
+            config=config,
         )
         with self._journal.phase():
             self._posted.add(scope.key, self.loop.submit(work))

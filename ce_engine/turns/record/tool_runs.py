@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.schema.document import (
     PAYLOAD,
     Evidence,
@@ -73,6 +74,7 @@ class ToolRunMethods(ABC):
         ephemeral: bool,
         framework: str,
         given: Iterable[Any] = (),
+        config: RuntimeConfig | None = None,
     ) -> None:
         """The same without waiting; the next phase of the session lets it come first."""
 
@@ -85,8 +87,12 @@ class ToolRunMethods(ABC):
         ephemeral: bool = False,
         framework: str = "",
         lane_key: str = "",
+        config: RuntimeConfig | None = None,
     ) -> None:
-        """Hand a tool's run over without waiting; the next phase of the session waits for it."""
+        """Hand a tool's run over without waiting; the next phase of the session waits for it.
+
+        `config` is that of the calls beside it; else the engine's.
+        """
         scope = as_scope(session_id)
         lane = lane_key or scope.agent_id
         self._post(
@@ -95,6 +101,7 @@ class ToolRunMethods(ABC):
             ephemeral,
             framework,
             [run],
+            config,
         )
 
     def post_retrieval(
@@ -106,6 +113,7 @@ class ToolRunMethods(ABC):
         ephemeral: bool = False,
         framework: str = "",
         lane_key: str = "",
+        config: RuntimeConfig | None = None,
     ) -> None:
         """Hand a retrieval over without waiting; its hits become `rag_doc` evidence.
 
@@ -119,6 +127,7 @@ class ToolRunMethods(ABC):
             ephemeral,
             framework,
             [hit, *hit.documents],
+            config,
         )
 
     def post_tasks(
@@ -130,6 +139,7 @@ class ToolRunMethods(ABC):
         ephemeral: bool = False,
         framework: str = "",
         lane_key: str = "",
+        config: RuntimeConfig | None = None,
     ) -> None:
         """Hand over where tasks of a framework stand, without waiting; they go into the to-do list."""
         scope = as_scope(session_id)
@@ -140,6 +150,7 @@ class ToolRunMethods(ABC):
             ephemeral,
             framework,
             [text for run in runs for text in run.texts],
+            config,
         )
 
     async def record_tool_call(

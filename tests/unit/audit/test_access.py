@@ -121,6 +121,7 @@ RECORDS = (
 OTHERS = {
     "check": "touches no session",
     "check_possible": "touches nothing",
+    "config_of": "of a configuration that the caller has",
     "flush": "answers whether it is done",
     "close": "ends the engine",
     "chunk": "of an answer that the caller has",
@@ -368,7 +369,9 @@ def test_a_list_of_all_users_is_asked_for_as_that(engine: ContextEngine, records
     with acting_as("eve"), pytest.raises(ScopeViolationError):
         engine.sync.list_sessions(account_id="acme", user_id=None)
     assert [scope.key for scope in asked] == [("acme", LISTED, LISTED)]
-    assert [(r.user_id, r.status) for r in records] == [(LISTED, "denied")] * 3
+    with acting_as(LISTED), pytest.raises(ScopeViolationError):  # the app's own rule says yes
+        engine.sync.list_sessions(account_id="acme", user_id=None)
+    assert [(r.user_id, r.status) for r in records] == [(LISTED, "denied")] * 4
 
 
 @pytest.mark.req("B-05", "B-08")

@@ -108,6 +108,13 @@ def test_names_of_models_are_few_and_stay_on_their_line(engine: ContextEngine) -
     assert sum(found.values()) == 120
 
 
+def test_no_name_steers_the_terminal(engine: ContextEngine) -> None:
+    asked(engine, Scope(session_id="s"), model="模型\x1b]0;mine\x07\u202e")
+    text = text_of(engine)
+    assert 'model="模型?]0;mine??"' in text
+    assert all(each.isprintable() or each == "\n" for each in text)
+
+
 def test_what_is_new_is_added_and_what_is_deleted_is_gone(engine: ContextEngine) -> None:
     app = asked(engine)
     asked(engine, Scope(session_id="two"))

@@ -203,6 +203,31 @@ def test_a_summary_that_fails_is_no_reason_for_the_next_one() -> None:
             SummaryConfig(on_events=frozenset({kind}))  # type: ignore[arg-type]  # what is wrong is the point
 
 
+@pytest.mark.req("B-08")
+def test_of_who_opts_out_no_event_is_a_reason(llm: MockLlmAdapter) -> None:
+    """What was said before they did is there still, and would be read once more."""
+    out: set[str] = set()
+    settings = NEVER.model_copy(update={"on_events": frozenset({"final"})})
+    made = config(summary=settings)
+    made = made.model_copy(update={"memory_opt_out": lambda scope: scope.session_id in out})
+    engine = make(MemoryStore(), None, made)
+    host = HostApp(engine, SCOPE)
+    talk(host, 1, 6)
+    assert engine.sync.flush(20)
+    again = make(engine.store, llm, made)
+    out.add(SCOPE.session_id)
+    host.engine = again
+    host.ask("And now?", "Now, too.")
+    assert again.sync.flush(20)
+    assert llm.requests == []
+    out.clear()
+    host.ask("And now?", "Now, too.")
+    assert again.sync.flush(20)
+    assert llm.requests, "there was something to summarise, so that the test can fail"
+    again.sync.close()
+    engine.sync.close()
+
+
 def test_the_model_is_configurable(llm: MockLlmAdapter) -> None:
     settings = NEVER.model_copy(update={"model": "small-1"})
     engine = make(MemoryStore(), llm, config(summary=settings))

@@ -14,6 +14,7 @@ from ce_engine.schema.settings import Versions
 from ce_engine.stores import open_store
 from ce_engine.stores.documents.file import FileStore, shelf
 from ce_engine.stores.documents.memory import MemoryStore
+from ce_engine.stores.postgres_url import place_of
 from ce_engine.stores.tables import SqlStore
 from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing import StoreContract
@@ -172,12 +173,20 @@ def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> Non
         "postgresql+asyncpg://me:pass-word@host/db",
         "redis://host?password=pass-word",
         "rediss://me@host/0?sslpassword=pass-word&prefix=x",
+        "me:pass-word@host/db",
+        "postgres:me:pass-word@host/db",
+        "redis:/me:pass-word@host/0",
     ],
 )
 def test_a_password_is_not_repeated(url: str) -> None:
     with pytest.raises(StoreUrlError) as error:
         open_store(url)
     assert "pass-word" not in str(error.value)
+
+
+def test_a_place_is_named_without_half_of_a_password() -> None:
+    assert place_of("postgresql://me:pass?word@host/db?sslmode=off") == "postgresql://host/db"
+    assert place_of("postgresql://host/db?application_name=a@b") == "postgresql://host/db"
 
 
 def test_a_configuration_shows_neither_key_nor_password() -> None:

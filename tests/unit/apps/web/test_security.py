@@ -87,7 +87,7 @@ def test_a_host_with_more_than_a_name_and_a_port_is_refused(
 ) -> None:
     """Frameworks put it before the path: what followed the port was taken for the path, and needed no token."""
     assert not ACCESS.knows_host(name + rest)
-    answer = stranger.get("/", headers={"host": (name + rest).encode()})
+    answer = stranger.get("/", headers={b"host": (name + rest).encode()})
     assert answer.status_code == 421
     assert "chat-" not in answer.text
 
