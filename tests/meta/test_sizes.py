@@ -34,7 +34,7 @@ ROOMS = {
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 720,
-    "ce_integrations/testing": 2980,
+    "ce_integrations/testing": 2992,
     "ce_integrations/identity": 560,
     "ce_integrations/wrapping": 570,
 }
