@@ -173,7 +173,7 @@ class BlockSource:
         self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
         self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)
 
-    async def _kept(self, call: ModelCall, view: SessionView) -> CollectedContext:
+    async def _session_context(self, call: ModelCall, view: SessionView) -> CollectedContext:
         """What goes into a call of what the session keeps; it is read when it may be another."""
         if call.purpose != "chat":
             return CollectedContext()
