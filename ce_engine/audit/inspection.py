@@ -139,7 +139,7 @@ def _take_after(view: SessionView, known: SessionView) -> None:
         )
     for name, lane in known.lanes.items():
         view.lanes[name] = replace(
-            lane, sent=[], places=[], items={}, told=None, bodies=deepcopy(lane.bodies)
+            lane, sent=[], places=[], items={}, archived=None, bodies=deepcopy(lane.bodies)
         )
     view.adopt(old)
 

@@ -178,11 +178,11 @@ class BlockSource:
         if call.purpose != "chat":
             return CollectedContext()
         try:
-            if view.kept is None and view.created:
-                view.kept = await self._read(call.scope)
+            if view.tasks_and_blocks is None and view.created:
+                view.tasks_and_blocks = await self._read(call.scope)
         except StoreUnavailableError as error:
             return CollectedContext(warnings=[error.code])
-        tasks, blocks = view.kept or ((), ())
+        tasks, blocks = view.tasks_and_blocks or ((), ())
         if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
             return CollectedContext()  # the default deriver has nothing to go by
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
