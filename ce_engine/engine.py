@@ -250,7 +250,7 @@ class Engine(
                 config = owned.budgeted(config)
             else:
                 degraded.append(BackpressureError.code)
-            kept = await self._kept(call, view)
+            kept = await self._session_context(call, view)
             model = call.model_hint or config.model_hint
             counter = Counter(self.estimator, model, config.provider_hint)
             collected = self._collector.collect(
@@ -263,10 +263,10 @@ class Engine(
                 preparation = Preparation(
                     call, config, records, counter, self.pruner, degraded, collected, turn_id
                 )
-                prepared, _ = await self._ran(preparation)
+                prepared, _ = await self._run_preparation(preparation)
                 if queued is not None:
                     self._adopt(queued, prepared)
-                self._submit(records, await self._beside(records.finish, ()))
+                self._submit(records, await self._run_off_loop(records.finish, ()))
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise

@@ -94,7 +94,7 @@ class InspectionMethods(EngineBase):
             known = self._sessions.known(call.scope)
             if known is not None:
                 _take_after(view, known)
-        kept = await self._kept(call, view)
+        kept = await self._session_context(call, view)
         model = call.model_hint or config.model_hint
         counter = Counter(self.estimator, model, config.provider_hint)
         config, collected = await self._collector.gather(call, config, view, kept, counter.text)
@@ -102,7 +102,7 @@ class InspectionMethods(EngineBase):
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
-        return preparation, *await self._ran(preparation)
+        return preparation, *await self._run_preparation(preparation)
 
     async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""
@@ -141,7 +141,7 @@ def _take_after(view: SessionView, known: SessionView) -> None:
         )
     for name, lane in known.lanes.items():
         view.lanes[name] = replace(
-            lane, sent=[], places=[], items={}, told=None, bodies=deepcopy(lane.bodies)
+            lane, sent=[], places=[], items={}, archived=None, bodies=deepcopy(lane.bodies)
         )
     view.adopt(old)
 

@@ -105,7 +105,7 @@ class JudgeMethods(EngineBase):
             JudgeError: it is stored without content, so that there is nothing to judge.
         """
         async with self._locks.hold(scope.key):
-            view = await self._there(scope)
+            view = await self._existing_view(scope)
             n = view.log.by_message_id(row.answer_message_id or "") if view else None
             if view is None or n is None:
                 return ""

@@ -201,7 +201,7 @@ class ReplayMethods(EngineBase):
         call.messages = past.messages(counter.name if same else None, counter.name)
         collected = CollectedContext()
         if past.archive.get("materials"):
-            kept = await self._kept(call, view)
+            kept = await self._session_context(call, view)
             _, now = await self._collector.gather(call, config, view, kept, counter.text)
             collected = CollectedContext(past.known(now))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
@@ -214,8 +214,10 @@ class ReplayMethods(EngineBase):
         if not wanted or here != wanted:
             if wanted and was is None:
                 past.say("EMBEDDER", f"chosen with vectors of {wanted!r} then, of {here!r} here")
-            return again, *await self._beside(lambda: again.choose(given), texts, again.unread)
-        found = await self._chosen(again, texts, given, seconds=EMBED_S)
+            return again, *await self._run_off_loop(
+                lambda: again.choose(given), texts, again.unread
+            )
+        found = await self._choose(again, texts, given, seconds=EMBED_S)
         if again.vectors is None and was is None:
             past.say("EMBEDDER", f"{wanted!r} embedded it then, and cannot here")
         return again, *found

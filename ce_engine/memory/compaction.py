@@ -74,7 +74,7 @@ class CompactionMethods(SummaryMethods):
     async def _summed_up(self, scope: Scope) -> tuple[list[Summary], set[str]]:
         """The summaries of the session's lines, made now as far as they can be, and whose messages they are."""
         async with self._locks.hold(scope.key):
-            view = await self._there(scope)
+            view = await self._existing_view(scope)
         if view is None:
             return [], set()
         if self.summarizer is not None:
@@ -87,7 +87,7 @@ class CompactionMethods(SummaryMethods):
                 except SummarizerError:
                     continue  # told as a degradation; what was there before stands
         async with self._locks.hold(scope.key):
-            view = await self._there(scope)
+            view = await self._existing_view(scope)
             rows = list(view.summaries.values()) if view is not None else []
             found = [(row, c) for row in rows if view and (c := coverage_of(view, row)) is not None]
             entries = {n for _, coverage in found for n in coverage.entries}

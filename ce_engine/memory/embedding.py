@@ -63,16 +63,16 @@ class EmbeddingMethods(EngineBase):
                 "Run: pip install 'ce-integrations[embed]'"
             )
 
-    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Selection]:
+    async def _run_preparation(self, preparation: Preparation) -> tuple[Prepared, Selection]:
         if self.embedder is None:
-            return await self._beside(preparation.run, preparation.texts, preparation.unread)
+            return await self._run_off_loop(preparation.run, preparation.texts, preparation.unread)
         texts = list(preparation.texts)
-        await self._beside(preparation.begin, texts)
+        await self._run_off_loop(preparation.begin, texts)
         seconds = preparation.config.collect.deadline_s
-        chosen = await self._chosen(preparation, texts, seconds=seconds)
-        return await self._beside(partial(preparation.finish, *chosen), texts)
+        chosen = await self._choose(preparation, texts, seconds=seconds)
+        return await self._run_off_loop(partial(preparation.finish, *chosen), texts)
 
-    async def _chosen(
+    async def _choose(
         self,
         preparation: Preparation,
         texts: Sequence[str],
@@ -82,11 +82,11 @@ class EmbeddingMethods(EngineBase):
     ) -> tuple[Selection, Recall]:
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
         choose, records = partial(preparation.choose, given), preparation.records
-        chosen, recall = await self._beside(choose, texts, preparation.unread)
+        chosen, recall = await self._run_off_loop(choose, texts, preparation.unread)
         if self.embedder is None or not (recall.query and _is_chosen_from(chosen)):
             return chosen, recall
         clean = partial(records.ingest.text, recall.query)
-        question = page((await self._beside(clean, [recall.query]))[0].text)
+        question = page((await self._run_off_loop(clean, [recall.query]))[0].text)
         if not question:
             return chosen, recall
         vectors = self._vectors(preparation.view)
@@ -95,7 +95,7 @@ class EmbeddingMethods(EngineBase):
             records.degrade(Degradation(EmbedderError.code))
         elif vectors.reads(recall.query):
             preparation.vectors = vectors
-            return await self._beside(choose, texts)
+            return await self._run_off_loop(choose, texts)
         return chosen, recall
 
     async def _embedded(self, view: SessionView, vectors: Vectors, seconds: float) -> bool:

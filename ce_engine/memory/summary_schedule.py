@@ -201,7 +201,7 @@ class SummaryMethods(EngineBase):
     async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> SummaryMaterial | None:
         """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
         async with self._locks.hold(scope.key):
-            view = await self._there(scope)
+            view = await self._existing_view(scope)
             if view is None or view.head.ephemeral or view.head.is_deleted:
                 return None
             found = aim(view)

@@ -287,7 +287,7 @@ class Sessions:
         self._heads.pop(scope.key, None)
         view = self._of(scope, state)
         if begun == state.head.version:  # nothing was written since it began
-            view.kept = (), ()
+            view.tasks_and_blocks = (), ()
         return view
 
     async def apart(self, scope: Scope) -> SessionView:

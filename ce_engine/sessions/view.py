@@ -58,8 +58,8 @@ Facts = BoundedDict[tuple[str, str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class ToldList:
-    """What an archive tells of the first `count` messages of a list; `by` are counter and redactor."""
+class ArchivedList:
+    """The archive of the first `count` messages of a list; `by` are counter and redactor."""
 
     count: int
     by: tuple[str, str]
@@ -77,20 +77,20 @@ class LaneMemory:
     """Of the messages of that list that are stored, by index, what they were to the call."""
     counted_by: str = ""
     """The counter of the items."""
-    told: ToldList | None = None
-    """What its archive told of that list, if it told of all of it."""
+    archived: ArchivedList | None = None
+    """The archive of that list, if it has all of it."""
     calibration: Calibration = field(default_factory=Calibration)
     below: BelowCut | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
-    used: int | None = None
-    """Tokens of its last input."""
+    input_tokens: int | None = None
+    """Of its last input."""
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
 
     def begins_alike(
         self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str
-    ) -> tuple[Mapping[int, MessageItem], ToldList | None]:
+    ) -> tuple[Mapping[int, MessageItem], ArchivedList | None]:
         """What is kept of the list before, of the messages that the next one begins with, too.
 
         Args:
@@ -103,7 +103,7 @@ class LaneMemory:
             self.counted_by = counted_by
             return {}, None
         if count == len(self.sent):
-            return self.items, self.told
+            return self.items, self.archived
         return {n: item for n, item in self.items.items() if n < count}, None
 
 
@@ -130,9 +130,9 @@ class SessionView(SessionIndex):
     settings: int | None = None
     """The version of its owner's settings, as the last cheap read told."""
     degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
-    kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
+    tasks_and_blocks: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
     """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
-    config_told: tuple[RuntimeConfig, str] | None = None
+    archived_config: tuple[RuntimeConfig, str] | None = None
     """The configuration that was archived last, and its digest."""
 
     def __init__(
@@ -200,7 +200,7 @@ class SessionView(SessionIndex):
         """Take in what is newer in the store; what is known already gets its `seq`."""
         self.head = state.head
         self.created = True
-        self.kept = None
+        self.tasks_and_blocks = None
         for row in state.rows:
             assert row.message.message_id is not None
             seq = row.message.seq or 0
@@ -280,7 +280,7 @@ class SessionView(SessionIndex):
         """Keep where the messages of a lane's list sit, for the next list that begins with them."""
         lane = self.lane(name)
         lane.sent, lane.places = [*map(ref, messages)], places
-        lane.items, lane.told = {}, None
+        lane.items, lane.archived = {}, None
 
     def known_places(self, name: str, messages: Sequence[HostMessage]) -> list[int | None]:
         """Places of the leading messages that are the very objects of the lane's last list."""

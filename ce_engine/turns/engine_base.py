@@ -123,7 +123,7 @@ class EngineBase(ABC):
         """Wait for what was posted of a session."""
 
     @abstractmethod
-    async def _kept(self, call: ModelCall, view: SessionView) -> CollectedContext:
+    async def _session_context(self, call: ModelCall, view: SessionView) -> CollectedContext:
         """What the session itself keeps for a call."""
 
     @abstractmethod
@@ -131,11 +131,11 @@ class EngineBase(ABC):
         """See whether what was recorded is a reason for a summary."""
 
     @abstractmethod
-    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Selection]:
+    async def _run_preparation(self, preparation: Preparation) -> tuple[Prepared, Selection]:
         """Make a preparation, by words, and by meaning where that may be had in time."""
 
     @abstractmethod
-    async def _chosen(
+    async def _choose(
         self,
         preparation: Preparation,
         texts: Sequence[str],
@@ -175,7 +175,7 @@ class EngineBase(ABC):
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
 
-    async def _there(self, scope: Scope) -> SessionView | None:
+    async def _existing_view(self, scope: Scope) -> SessionView | None:
         """The view of a session, as known or as stored; `None` where there is none. Under its lock.
 
         What is remembered of it will do: where the store knows better, it refuses what is made of it.
@@ -188,7 +188,7 @@ class EngineBase(ABC):
             view, _ = await self._sessions.view(scope, ephemeral=False)
         return view
 
-    async def _beside(self, make: Callable[[], T], texts: Iterable[Any], more: int = 0) -> T:
+    async def _run_off_loop(self, make: Callable[[], T], texts: Iterable[Any], more: int = 0) -> T:
         """What a phase makes of texts, under its session's lock: beside the loop if that may take long.
 
         `more` are characters that it reads beside them. How long an owner's pattern or another's redactor takes, nobody knows.

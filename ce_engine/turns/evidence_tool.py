@@ -93,11 +93,11 @@ class EvidenceToolMethods(EngineBase):
         if is_nobodys(self.config, scope) or opts_out(self.config, scope):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
-            view = await self._there(scope)
+            view = await self._existing_view(scope)
             text = None if view is None else self._content(view, scope, name)
         if text is None:
             return words["none"].format(id=name[:80])
-        return await self._beside(lambda: _part(text, name, lines, find, words), [text])
+        return await self._run_off_loop(lambda: _part(text, name, lines, find, words), [text])
 
     def _content(self, view: SessionView, scope: Scope, name: str) -> str | None:
         """What evidence says, if it may be told; `None` else."""

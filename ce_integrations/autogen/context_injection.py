@@ -14,7 +14,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from ce_integrations.autogen.agent_tool_messages import with_tellers, without_tellers
 from ce_integrations.autogen.framework_prompts import prompt_of
 from ce_integrations.calls.agent_steps import Step, step_around
-from ce_integrations.calls.model_methods import Asked, Owner, governed, schema_of
+from ce_integrations.calls.model_methods import ModelMethodCall, Owner, governed, schema_of
 from ce_integrations.install.adapter import CallInfo, call_around
 from ce_integrations.install.class_adapter import Entry, loaded
 from ce_integrations.install.marks import Governor
@@ -36,20 +36,20 @@ def _owner(client: Any) -> Owner | None:
     return _governor(client)
 
 
-def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
-    step, natives = step_around(), asked.messages
-    info = _info(asked.subject, step, asked.named)
+def _describe(call: ModelMethodCall) -> tuple[list[LLMMessage], CallInfo]:
+    step, natives = step_around(), call.messages
+    info = _info(call.subject, step, call.keywords)
     subject = None
     if step is not None:
         subject = step.subject
-        asked.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
-    asked.kept = prompt_of(subject, natives, info)
-    return with_tellers(asked.kept.natives or natives), info
+        call.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
+    call.memo = prompt_of(subject, natives, info)
+    return with_tellers(call.memo.natives or natives), info
 
 
-def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
-    ours = without_tellers(sent, asked.kept.natives or asked.messages)
-    written: list[LLMMessage] = asked.kept.written(asked.messages, ours)
+def _replace(call: ModelMethodCall, sent: list[LLMMessage]) -> list[LLMMessage]:
+    ours = without_tellers(sent, call.memo.natives or call.messages)
+    written: list[LLMMessage] = call.memo.written(call.messages, ours)
     return written
 
 
@@ -120,8 +120,8 @@ def _is_whole(chunk: object) -> bool:
 
 _create = governed(
     _owner,
-    _described,
-    replace=_replaced,
+    _describe,
+    replace=_replace,
     text=lambda chunk: chunk if isinstance(chunk, str) else "",
     join=lambda chunks: next(filter(_is_whole, reversed(chunks)), None),
     is_last=_is_whole,

@@ -29,7 +29,7 @@ from ce_engine import (
 )
 from ce_integrations.calls.helper_calls import is_aside
 from ce_integrations.calls.open_turn import Turn, call_around
-from ce_integrations.calls.requested_tools import AskedTools
+from ce_integrations.calls.requested_tools import RequestedTools
 from ce_integrations.identity.agent_messages import host_message, with_task
 from ce_integrations.identity.session import (
     CallIdentity,
@@ -102,9 +102,9 @@ class Hooks(Generic[Native]):
             adapter.alike,
         )
         self._handed_over: set[Future[None]] = set()
-        self.asked = AskedTools()
+        self.requested_tools = RequestedTools()
         """The calls of tools that models asked for, until a run claims them."""
-        engine.caches.update((self._known, self.asked))
+        engine.caches.update((self._known, self.requested_tools))
 
     def before_model(
         self, natives: list[Native], info: CallInfo
@@ -266,7 +266,7 @@ class Hooks(Generic[Native]):
             with self.guard("usage"):  # without it an answer is no less one
                 usage = usage or self.adapter.map_model_usage(native)
             answer = self._named(turn, self.adapter.to_answer(native))
-            self.asked.note(turn.prepared.call, answer.message.tool_calls)
+            self.requested_tools.note(turn.prepared.call, answer.message.tool_calls)
             if turn.resolved is not None:
                 remember_answer(turn.resolved, answer, is_shared=bool(usage and usage.cached))
             used = self._usage(turn, answer, usage)

@@ -14,7 +14,7 @@ from ce_integrations.identity.session import CallInfo
 from ce_integrations.wrapping.function_kinds import first_argument, same_kind
 
 
-__all__ = ["Asked", "Form", "Gives", "Owner", "as_one_text", "governed", "schema_of"]
+__all__ = ["Form", "Gives", "ModelMethodCall", "Owner", "as_one_text", "governed", "schema_of"]
 
 Gives = Literal["whole", "stream", "astream"]
 """An answer, or its pieces."""
@@ -32,38 +32,38 @@ class Owner(Protocol):
 
 
 @dataclass(slots=True)
-class Asked:
+class ModelMethodCall:
     """A call of a method that asks a model, as the app made it.
 
     Attributes:
         owner: who governs it.
         subject: the object whose method was called.
-        given: its messages, or the one text that it was given instead.
-        rest: what stood behind them.
-        named: its other arguments by name.
+        argument: its messages, or the one text that stands for them.
+        positional: the arguments behind them.
+        keywords: its other arguments by name.
         mode: the method's name.
-        kept: whatever `describe` keeps for `replace`.
+        memo: whatever `describe` keeps for `replace`.
     """
 
     owner: Any
     subject: Any
-    given: Any
-    rest: tuple[Any, ...]
-    named: Mapping[str, Any]
+    argument: Any
+    positional: tuple[Any, ...]
+    keywords: Mapping[str, Any]
     mode: str
-    kept: Any = None
+    memo: Any = None
 
     @property
     def messages(self) -> list[Any]:
-        """What was given as a list: the very same where it is one."""
-        return self.given if isinstance(self.given, list) else list(self.given)
+        """Its messages as a list: the very same where it is one."""
+        return self.argument if isinstance(self.argument, list) else list(self.argument)
 
     def by_name(self, *names: str) -> dict[str, Any]:
         """All other arguments by their names; `names` are those of the ones behind the messages."""
-        return {**dict(zip(names, self.rest, strict=False)), **self.named}
+        return {**dict(zip(names, self.positional, strict=False)), **self.keywords}
 
 
-def _as_sent(_: Asked, sent: list[Any]) -> Any:
+def _as_sent(_: ModelMethodCall, sent: list[Any]) -> Any:
     return sent
 
 
@@ -74,9 +74,9 @@ def _is_answer(result: Any) -> Iterator[tuple[Any, None]]:
 class Form(TypedDict, total=False):
     """What a framework's methods take and give, in the words of `governed`."""
 
-    describe: Callable[[Asked], tuple[list[Any], CallInfo]]
+    describe: Callable[[ModelMethodCall], tuple[list[Any], CallInfo]]
     names: Sequence[str]
-    replace: Callable[[Asked, list[Any]], Any]
+    replace: Callable[[ModelMethodCall, list[Any]], Any]
     answers: Answers
     is_last: Callable[[Any], bool]
     callback: str
@@ -94,7 +94,7 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
 
     Attributes:
         find: who governs a call of the object, if anybody does; runs on every call, unguarded.
-        describe: the messages of the call, `asked.messages` as a rule, and what is known of it; the
+        describe: the messages of the call, `call.messages` as a rule, and what is known of it; the
             `mode` is set here. Guarded, like all that follow.
         names: those of the first argument.
         replace: the argument with other messages.
@@ -108,9 +108,9 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
     """
 
     find: Callable[[Any], Owner | None]
-    describe: Callable[[Asked], tuple[list[Any], CallInfo]]
+    describe: Callable[[ModelMethodCall], tuple[list[Any], CallInfo]]
     names: Sequence[str] = ("messages",)
-    replace: Callable[[Asked, list[Any]], Any] = _as_sent
+    replace: Callable[[ModelMethodCall, list[Any]], Any] = _as_sent
     answers: Answers = _is_answer
     text: Callable[[Any], str] = str
     join: Callable[[list[Any]], Any] = lambda _: None
@@ -123,61 +123,68 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         way = _way(original, self.gives)
         whole = way in ("run", "arun")
         place = _place_behind_the_first(original, self.callback)
-        told: tuple[Any, ...] = (self.answers,) if whole else (self.text, self.join, self.is_last)
+        readers: tuple[Any, ...] = (
+            (self.answers,) if whole else (self.text, self.join, self.is_last)
+        )
 
         @same_kind(original)
         def ask(subject: Any, *args: Any, **kwargs: Any) -> Any:
             owner = self.find(subject)
-            given, rest, named = first_argument(args, kwargs, *self.names)
-            if owner is None or given is None or is_inside(subject):
+            argument, positional, keywords = first_argument(args, kwargs, *self.names)
+            if owner is None or argument is None or is_inside(subject):
                 return original(subject, *args, **kwargs)
-            asked = Asked(owner, subject, given, rest, named, original.__name__)
-            call = self._call(asked)
+            method_call = ModelMethodCall(
+                owner, subject, argument, positional, keywords, original.__name__
+            )
+            call = self._governed(method_call)
 
             def start(goes: Sequence[Any]) -> Any:
                 others, by_name = (
-                    self._heard(call, asked, place) if self.callback else (rest, named)
+                    self._with_listener(call, method_call, place)
+                    if self.callback
+                    else (positional, keywords)
                 )
                 if args:
                     return original(subject, goes[0], *others, **by_name)
-                (name,) = kwargs.keys() - named.keys()
+                (name,) = kwargs.keys() - keywords.keys()
                 return original(subject, **{**by_name, name: goes[0]})
 
-            return getattr(call, way)(start, *told)
+            return getattr(call, way)(start, *readers)
 
         return ask
 
-    def _heard(
-        self, call: GovernedCall[Any], asked: Asked, place: int | None
+    def _with_listener(
+        self, call: GovernedCall[Any], method_call: ModelMethodCall, place: int | None
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The other arguments of a call, with a callback from which we hear the pieces, too.
 
         The object's own is given to a method that takes one; others would not know what to do with it.
         """
-        rest, named = asked.rest, asked.named
-        placed = () if place is None else rest[place : place + 1]
-        callback = placed[0] if placed else named.get(self.callback)
+        positional, keywords = method_call.positional, method_call.keywords
+        placed = () if place is None else positional[place : place + 1]
+        callback = placed[0] if placed else keywords.get(self.callback)
         if callback is None and place is not None:
-            callback = getattr(asked.subject, self.callback, None)
+            callback = getattr(method_call.subject, self.callback, None)
         if callback is None:
-            return rest, named
-        heard = call.pushing(callback, self.text)
+            return positional, keywords
+        listener = call.pushing(callback, self.text)
         if placed:
-            return tuple(heard if n == place else each for n, each in enumerate(rest)), named
-        return rest, {**named, self.callback: heard}
+            others = (listener if n == place else each for n, each in enumerate(positional))
+            return tuple(others), keywords
+        return positional, {**keywords, self.callback: listener}
 
-    def _call(self, asked: Asked) -> GovernedCall[Any]:
+    def _governed(self, method_call: ModelMethodCall) -> GovernedCall[Any]:
         def describe() -> list[tuple[list[Any], CallInfo]]:
-            natives, info = self.describe(asked)
-            info.mode = asked.mode
+            natives, info = self.describe(method_call)
+            info.mode = method_call.mode
             return [(natives, info)]
 
         return GovernedCall(
-            asked.owner.hooks,
-            asked.subject,
-            [asked.given],
+            method_call.owner.hooks,
+            method_call.subject,
+            [method_call.argument],
             describe,
-            lambda _, sent: self.replace(asked, sent),
+            lambda _, sent: self.replace(method_call, sent),
         )
 
 

@@ -21,17 +21,17 @@ _Waiting = dict[int, ToolRequest]
 """The calls of an answer that no run has claimed, by their place."""
 
 
-class AskedTools:
+class RequestedTools:
     """The calls that wait to be run, for each line of each run (request)."""
 
     def __init__(self) -> None:
         self._lines: BoundedMap[tuple[str, str], list[_Waiting]] = BoundedMap(MAX_LINES)
 
-    def note(self, call: ModelCall, asked: Iterable[ToolRequest] | None) -> None:
+    def note(self, call: ModelCall, requests: Iterable[ToolRequest] | None) -> None:
         """Note what an answer asks for."""
-        if asked:
+        if requests:
             line = self._lines.put((call.request_id, call.lane_key or ""), [])
-            line.append(dict(enumerate(asked)))
+            line.append(dict(enumerate(requests)))
             del line[:-MAX_ANSWERS]
 
     def clear(self) -> None:
@@ -55,15 +55,15 @@ class AskedTools:
         return None
 
 
-def _is_part(asked: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    return all(name in given and _is_same(value, given[name]) for name, value in asked.items())
+def _is_part(requested: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    return all(name in args and _is_same(value, args[name]) for name, value in requested.items())
 
 
-def _is_same(asked: Any, given: Any) -> bool:
+def _is_same(requested: Any, value: Any) -> bool:
     """Whether a tool was given what the model wrote, which the framework may have made an object of."""
     with suppress(Exception):  # what an app's object says when it is compared
-        if asked == given:
+        if requested == value:
             return True
-        made = given.model_dump(mode="json", include=set(asked))
-        return bool(made == asked)
+        dumped = value.model_dump(mode="json", include=set(requested))
+        return bool(dumped == requested)
     return False

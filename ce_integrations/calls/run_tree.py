@@ -24,7 +24,7 @@ class _Run:
     parent: Any = None
     owner: weakref.ref[Any] | None = None
     tools: tuple[str, ...] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     conversation: Callable[[], Any] | None = None
 
 
@@ -38,42 +38,42 @@ class RunTree(Generic[Id, Owner]):
         self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
 
     def add(
-        self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **told: Any
+        self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **facts: Any
     ) -> Owner | None:
         """Note that a run, perhaps of a tool, begins, and give its owner.
 
-        `own` counts where nobody above it has one. `told` are fields of the `CallInfo` of the calls
+        `own` counts where nobody above it has one. `facts` are fields of the `CallInfo` of the calls
         inside; what an inner run tells wins, and `None` and `""` tell nothing.
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         above = self._of(parent)
-        conversation = _weakly(told.pop("conversation", None)) or above.conversation
+        conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
         if (asked := asked_here()) is not None:
-            told["asked"] = asked
-        said = _innermost(above.told, told) if told else above.told
-        held = None if owner is None else weakref.ref(owner)
-        self._runs.put(run_id, _Run(root, parent, held, tools, said, conversation))
+            facts["asked"] = asked
+        merged = _innermost(above.facts, facts) if facts else above.facts
+        owner_ref = None if owner is None else weakref.ref(owner)
+        self._runs.put(run_id, _Run(root, parent, owner_ref, tools, merged, conversation))
         return owner
 
-    def info(self, run_id: Id | None, **told: Any) -> CallInfo:
-        """What is known of a call right in this run; `told` is what the call tells itself.
+    def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
+        """What is known of a call right in this run; `facts` is what the call tells itself.
 
         The tools around it, the agent and its branch (`lane_key`) name its line: an agent in a tool
         has one of its own.
         """
         run = self._of(run_id)
-        said = _innermost(run.told, told)
+        merged = _innermost(run.facts, facts)
         if run.tools or at_work().subject is not None:
-            said["takes_history"] = False  # a tool's or retriever's prompts are no conversation
-        line = (*run.tools, said.get("agent"), said.pop("lane_key", None))
+            merged["takes_history"] = False  # a tool's or retriever's prompts are no conversation
+        line = (*run.tools, merged.get("agent"), merged.pop("lane_key", None))
         known = {
             "request_id": str(run.root if run.root is not None else ""),
             "parent_request_id": str(run_id if run_id is not None else ""),
             "conversation": run.conversation() if run.conversation is not None else None,
             "lane_key": "/".join(filter(None, line)) or None,
         }
-        return CallInfo(**{**known, **said})
+        return CallInfo(**{**known, **merged})
 
     def _of(self, run_id: Id | None) -> _Run:
         found = None if run_id is None else self._runs.get(run_id)
@@ -97,10 +97,10 @@ class RunTree(Generic[Id, Owner]):
 
 
 def _innermost(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    said = {k: v for k, v in inner.items() if v is not None and not (isinstance(v, str) and not v)}
-    if "metadata" in said and "metadata" in outer:
-        said["metadata"] = {**outer["metadata"], **said["metadata"]}
-    return {**outer, **said}
+    facts = {k: v for k, v in inner.items() if v is not None and not (isinstance(v, str) and not v)}
+    if "metadata" in facts and "metadata" in outer:
+        facts["metadata"] = {**outer["metadata"], **facts["metadata"]}
+    return {**outer, **facts}
 
 
 def _weakly(value: object) -> Callable[[], Any] | None:

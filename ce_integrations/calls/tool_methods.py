@@ -59,7 +59,7 @@ class RunInfo:
         given: a tool's arguments, or what a retriever is asked.
         info: whose it is; of the same request and line as the model's call that asked for it.
         call_id: the id of that call, where the framework tells it. Without one the call is found by name
-            and arguments (`AskedTools.claim`).
+            and arguments (`RequestedTools.claim`).
     """
 
     name: str
@@ -104,7 +104,7 @@ class Run:
         with self.noting("begin"):
             call_id = told.call_id
             if call_id is None and isinstance(told.given, Mapping):
-                asked = hooks.asked.claim(told.info, told.name, told.given)
+                asked = hooks.requested_tools.claim(told.info, told.name, told.given)
                 if asked is not None:
                     call_id, self.given = asked.id, asked.args
             self._runs.begin(self._id, told.name, self.given, told.info, call_id)

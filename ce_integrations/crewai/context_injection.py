@@ -8,7 +8,7 @@ from typing import Any
 from crewai.llms.base_llm import BaseLLM
 
 from ce_integrations.calls.helper_calls import aside
-from ce_integrations.calls.model_methods import Asked, governed, schema_of
+from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.calls.open_turn import note_usage
 from ce_integrations.crewai.mapper import answer_of, usage_told
 from ce_integrations.crewai.session import info_of, owner_of
@@ -30,13 +30,13 @@ def _messages(given: Any) -> list[Any]:
     return [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
 
 
-def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
-    model, named = asked.subject, asked.by_name(*_BEHIND)
-    info = info_of(asked.owner, model, named.get("from_task"))
+def _describe(call: ModelMethodCall) -> tuple[list[Any], CallInfo]:
+    model, named = call.subject, call.by_name(*_BEHIND)
+    info = info_of(call.owner, model, named.get("from_task"))
     info.model, info.provider = model.model, str(getattr(model, "provider", ""))
     info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
     info.response_format = schema_of(named.get("response_model"))
-    return _messages(asked.given), info
+    return _messages(call.argument), info
 
 
 def _answers(result: Any) -> Iterator[tuple[dict[str, Any], None]]:
@@ -52,8 +52,8 @@ def _preflight(original: Callable[..., Any]) -> Callable[..., Any]:
         if not too_long or owner is None:
             return too_long
         with owner.hooks.guard("preflight"):
-            asked = Asked(owner, model, messages, args[:1], kwargs, "preflight")
-            messages = owner.hooks.preview(*_described(asked))
+            call = ModelMethodCall(owner, model, messages, args[:1], kwargs, "preflight")
+            messages = owner.hooks.preview(*_describe(call))
         return original(model, messages, *args, **kwargs)
 
     return overflows
@@ -74,7 +74,7 @@ def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 _aside = within(aside)
 MAKERS: tuple[Entry, ...] = (
-    (BaseLLM, governed(owner_of, _described, answers=_answers), "call acall"),
+    (BaseLLM, governed(owner_of, _describe, answers=_answers), "call acall"),
     (BaseLLM, _preflight, "is_context_window_overflowing_threshold"),
     (BaseLLM, _tracked, "_track_token_usage_internal"),
     # What asks models for itself

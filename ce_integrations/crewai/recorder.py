@@ -50,7 +50,7 @@ def _tool_started(owner: Owner, source: Any, event: Any) -> None:
     args, info, around = call_args({"args": event.tool_args}), info_of(owner, source), call_around()
     if around is not None and around.turn is not None and around.turn.handle is not None:
         info.request_id = around.turn.handle.request_id  # a model runs it itself, in its call
-    asked = owner.hooks.asked.claim(info, event.tool_name, args)
+    asked = owner.hooks.requested_tools.claim(info, event.tool_name, args)
     call_id = None if asked is None else asked.id
     _runs(owner).begin(event.event_id, event.tool_name, args, info, call_id)
 

@@ -15,7 +15,7 @@ from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
 from ce_integrations.calls.hooks import Hooks
-from ce_integrations.calls.model_methods import Asked, governed, schema_of
+from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.calls.tool_events import at_work
 from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.component_kinds import components, owner_of
@@ -78,10 +78,10 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 # Models
 
 
-def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
-    model, own = asked.subject, vars(asked.subject)
-    behind = inspect.signature(getattr(model, asked.mode)).parameters if asked.rest else ()
-    named = asked.by_name(*list(behind)[1:])
+def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
+    model, own = call.subject, vars(call.subject)
+    behind = inspect.signature(getattr(model, call.mode)).parameters if call.positional else ()
+    named = call.by_name(*list(behind)[1:])
     step = step_around() or deeper(model, conversation=model)
     generation = {
         **(own.get("generation_kwargs") or {}),
@@ -101,9 +101,9 @@ def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
         info.takes_history = False
         if isinstance(step.subject, Agent):
             info.purpose = "helper"  # a hook of the agent's asks, such as one that compacts
-    if isinstance(asked.given, str):
-        return [ChatMessage.from_user(asked.given)], info
-    return asked.messages, info
+    if isinstance(call.argument, str):
+        return [ChatMessage.from_user(call.argument)], info
+    return call.messages, info
 
 
 def _tool_in(step: Step | None) -> str:
@@ -128,7 +128,7 @@ def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:
 
 asks = governed(
     owner_of,
-    _described,
+    _describe,
     answers=_answers,
     text=lambda chunk: chunk.content,
     # Where the app has none, none is added: it makes a stream.

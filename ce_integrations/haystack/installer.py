@@ -24,7 +24,6 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
     requires = ("haystack-ai>=3.0,<4",)
     targets = "a Pipeline, an Agent, a SuperComponent or a chat generator"
     capabilities = Capabilities(
-        several_system_messages=True,
         ways=("sync", "async", "astream", "push", "apush"),
         helpers=True,
         retrieval=True,

@@ -59,7 +59,9 @@ def _told(result: Any) -> None:
         for told in (message.tool_call_result for message in result[0]):
             info, call = owner.info(conversation=None), told.origin
             run = _round.take(call.tool_name, call.arguments, call.id)
-            if run is None and owner.hooks.asked.claim(info, call.tool_name, call.arguments):
+            if run is None and owner.hooks.requested_tools.claim(
+                info, call.tool_name, call.arguments
+            ):
                 called = MethodCall(owner, None, (), call.arguments, "")
                 run = Run(called, RunInfo(call.tool_name, call.arguments, info, call.id))
             if run is not None:

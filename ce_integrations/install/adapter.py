@@ -59,8 +59,6 @@ class Capabilities:
     """What a framework takes, and what its apps can do; `AdapterContract` asks for nothing else.
 
     Attributes:
-        several_system_messages: messages of the system role may stand anywhere.
-        single_string_input: some of its models take one text in place of messages.
         ways: how its apps ask.
         tools: its apps run tools, and the adapter hears of each run.
         tool_errors: its messages with a tool's result say whether the tool failed.
@@ -76,8 +74,6 @@ class Capabilities:
             thread, and is recorded whole.
     """
 
-    several_system_messages: bool = False
-    single_string_input: bool = False
     ways: tuple[Way, ...] = ("sync", "async", "stream", "astream")
     tools: bool = True
     tool_errors: bool = True

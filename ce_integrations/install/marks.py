@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
 from ce_integrations.calls.agent_steps import Step, governing_step
-from ce_integrations.calls.model_methods import Asked, Form, Owner, governed
+from ce_integrations.calls.model_methods import Form, ModelMethodCall, Owner, governed
 from ce_integrations.calls.tool_events import OpenRuns
 from ce_integrations.install.adapter import CallInfo, Detach, Hooks, share
 from ce_integrations.wrapping.bounded_maps import ByIdentity
@@ -253,7 +253,7 @@ class Marking:
         **form: Unpack[Form],
     ) -> None:
         self.place: Place = Listed(place) if isinstance(place, str) else place
-        form.setdefault("describe", _described)
+        form.setdefault("describe", _describe)
         whole = governed(self.place.mark_of, text=text, join=join, **form)
         pieces = replace(whole, gives="stream")
         asking = dict.fromkeys(streams, pieces)
@@ -317,5 +317,5 @@ class _Attached:
     late: LateMarks
 
 
-def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
-    return asked.messages, asked.owner.info(asked.subject)
+def _describe(call: ModelMethodCall) -> tuple[list[Any], CallInfo]:
+    return call.messages, call.owner.info(call.subject)

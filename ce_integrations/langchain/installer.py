@@ -36,9 +36,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     name = "langchain"
     requires = ("langchain-core>=0.3.73,<2",)  # before, a hit in its cache looks like a call
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
-    capabilities = Capabilities(
-        single_string_input=True, groups=True, helpers=True, retrieval=True, history=True
-    )
+    capabilities = Capabilities(groups=True, helpers=True, retrieval=True, history=True)
     mapper = "ce_integrations.langchain.mapper"
 
     def accepts(self, target: object) -> bool:

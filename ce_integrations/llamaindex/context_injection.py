@@ -18,7 +18,7 @@ from llama_index.core.schema import TransformComponent
 from workflows import Workflow
 
 from ce_integrations.calls.helper_calls import aside
-from ce_integrations.calls.model_methods import Asked, as_one_text, governed, schema_of
+from ce_integrations.calls.model_methods import ModelMethodCall, as_one_text, governed, schema_of
 from ce_integrations.identity.scoped_variable import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
@@ -27,15 +27,15 @@ from ce_integrations.llamaindex.spans import info_here, owner_here
 from ce_integrations.wrapping.function_kinds import same_kind, within
 
 
-def _replaced(asked: Asked, sent: list[ChatMessage]) -> Any:
+def _replace(call: ModelMethodCall, sent: list[ChatMessage]) -> Any:
     """An input with other messages; one text stays one text."""
-    if isinstance(asked.given, str):
+    if isinstance(call.argument, str):
         return as_one_text(sent, lambda message: message.content or "")
     return sent
 
 
-def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
-    model, named, info = asked.subject, asked.named, info_here()
+def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
+    model, named, info = call.subject, call.keywords, info_here()
     metadata = None
     with suppress(ValueError):  # a model that its integration has no entry for
         metadata = model.metadata
@@ -45,14 +45,14 @@ def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
         # Its default is nobody's window.
         known = "context_window" in metadata.model_fields_set
         info.context_window = metadata.context_window if known else None
-    is_text = isinstance(asked.given, str)
+    is_text = isinstance(call.argument, str)
     if is_text:
         # One text for a model for chats: the framework asks for itself. Who chats gives messages.
         info.purpose = "helper" if metadata is None or metadata.is_chat_model else info.purpose
         info.opaque = True
     info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
     info.response_format = schema_of(named.get("response_format"))
-    return [ChatMessage(role="user", content=asked.given)] if is_text else asked.messages, info
+    return [ChatMessage(role="user", content=call.argument)] if is_text else call.messages, info
 
 
 def _text(chunk: ChatResponse | CompletionResponse) -> str:
@@ -79,9 +79,9 @@ PIECES = "stream_chat astream_chat stream_complete astream_complete"
 _governed = partial(
     governed,
     owner_here,
-    _described,
+    _describe,
     names=("messages", "prompt"),
-    replace=_replaced,
+    replace=_replace,
     text=_text,
     join=_joined,
 )

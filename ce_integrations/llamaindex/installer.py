@@ -35,7 +35,6 @@ class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
     requires = ("llama-index-core>=0.12.50,<0.15",)
     targets = "an agent, workflow, chat engine, query engine, retriever, tool, LLM or Settings"
     capabilities = Capabilities(
-        single_string_input=True,
         tool_errors=False,
         groups=True,
         helpers=True,

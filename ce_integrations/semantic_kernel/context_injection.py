@@ -13,7 +13,7 @@ from semantic_kernel.contents import ChatHistory, ChatMessageContent
 
 from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
 from ce_integrations.calls.helper_calls import aside
-from ce_integrations.calls.model_methods import Asked, governed, schema_of
+from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.install.adapter import CallInfo, Hooks
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor
@@ -38,10 +38,10 @@ def hooks_of(*subjects: Any) -> Hooks[Any] | None:
 # The call
 
 
-def _described(asked: Asked) -> tuple[list[ChatMessageContent], CallInfo]:
+def _describe(call: ModelMethodCall) -> tuple[list[ChatMessageContent], CallInfo]:
     """The messages of a history, which stays as it is: agents count what is added to it."""
-    step, service, history = step_around(), asked.subject, asked.given
-    settings = asked.rest[0] if asked.rest else asked.named.get("settings")
+    step, service, history = step_around(), call.subject, call.argument
+    settings = call.positional[0] if call.positional else call.keywords.get("settings")
     info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
     info.takes_history &= step is not None and isinstance(step.subject, Agent)
     made = None if step is None else _threads.get((step.request_id, step.path))
@@ -54,15 +54,15 @@ def _described(asked: Asked) -> tuple[list[ChatMessageContent], CallInfo]:
     return history.messages, info
 
 
-def _replaced(_: Asked, sent: list[ChatMessageContent]) -> ChatHistory:
+def _replace(_: ModelMethodCall, sent: list[ChatMessageContent]) -> ChatHistory:
     return ChatHistory.model_construct(messages=sent, system_message=None)
 
 
 _call = governed(
     owner_of,
-    _described,
+    _describe,
     names=("chat_history",),
-    replace=_replaced,
+    replace=_replace,
     answers=lambda contents: ((content, None) for content in contents[:1]),
     text=lambda chunk: "".join(each.content for each in chunk if each.choice_index == 0),
     join=whole,

@@ -71,6 +71,8 @@ class FrameworkApps:
         surfaces: other ways to ask a model, by name.
         show: `aask` with a picture, the bytes of a PNG, after the text; None where messages of the
             framework's apps are text alone.
+        are_alike: whether `make_target` makes the same app in every test of the class, whatever its
+            fixtures: a conversation with one without us is then had once, and not anew for each test.
     """
 
     adapter: ClassVar[Adapter[Any, Any]]
@@ -81,6 +83,7 @@ class FrameworkApps:
     group_agents: ClassVar[Sequence[str]] = ()
     surfaces: ClassVar[Mapping[str, Surface]] = {}
     show: ClassVar[Callable[[Any, Any, str, bytes, str], Awaitable[str]] | None] = None
+    are_alike: ClassVar[bool] = False
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         """An app as a user writes it: the model `MODEL` at `wire.base_url`, `SYSTEM` first, and the tools.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from traceback import format_exception
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +19,7 @@ from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.faults import SwitchStore
 from ce_integrations.install.adapter import CallInfo, Hooks, Installation, Way
-from ce_integrations.testing.answers import JsonObject, Script
+from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.framework_apps import FrameworkApps, Tool
 from ce_integrations.testing.wire import Wire
 
@@ -31,6 +31,9 @@ PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=10, breaker_s=0.05))
 
 Drive = Callable[[Any], Any]
 """Asks an app, and gives what is to be compared."""
+
+_PLAIN_RUNS: dict[Hashable, AppRun] = {}
+"""Conversations of apps without us, as they were; of suites whose apps are the same in every test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,25 @@ class AppRun:
     received: list[list[Any]] = field(default_factory=list)
     installation: Installation[Any, Any] | None = None
     target: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Asks one question after the other; what the app raises is compared, too."""
+
+    questions: tuple[str, ...]
+    way: Way
+    session_id: str
+    trial: SideBySide = field(compare=False, repr=False)
+
+    def __call__(self, target: Any) -> list[str | Raised]:
+        return [self._tried(target, question) for question in self.questions]
+
+    def _tried(self, target: Any, question: str) -> str | Raised:
+        try:
+            return self.trial.ask(target, question, self.way, self.session_id)
+        except Exception as error:  # noqa: BLE001 - whatever the framework lets through
+            return Raised.of(error)
 
 
 class SideBySide:
@@ -162,27 +184,34 @@ class SideBySide:
         """What was asked for, awaited on that loop if it is to be."""
         return self.run(work) if inspect.isawaitable(work) else work
 
-    def asking(self, questions: Sequence[str], way: Way, session_id: str = SESSION) -> Drive:
+    def asking(self, questions: Sequence[str], way: Way, session_id: str = SESSION) -> Asking:
         """Asks one after the other; what the app raises is compared, too."""
-
-        def drive(target: Any) -> list[str | Raised]:
-            return [self._tried(target, question, way, session_id) for question in questions]
-
-        return drive
-
-    def _tried(self, target: Any, text: str, way: Way, session_id: str) -> str | Raised:
-        try:
-            return self.ask(target, text, way, session_id)
-        except Exception as error:  # noqa: BLE001 - whatever the framework lets through
-            return Raised.of(error)
+        return Asking(tuple(questions), way, session_id, self)
 
     # Playing
 
     def plain(self, drive: Drive, script: Script = None, tools: Sequence[Tool] = ()) -> AppRun:
-        """Drive an app without us."""
-        with Wire(script) as wire:
-            target = self.apps.make_target(wire, tools)
-            return self.played(wire, target, drive)
+        """Drive an app without us; where another test of this process did so before, as it was then."""
+        key = self._key(drive, script, tools)
+        run = _PLAIN_RUNS.get(key) if key is not None else None
+        if run is None:
+            with Wire(script) as wire:
+                run = self.played(wire, self.apps.make_target(wire, tools), drive)
+            if key is not None:
+                _PLAIN_RUNS[key] = replace(run, target=None)  # it holds what the test closes
+        return run
+
+    def _key(self, drive: Drive, script: Script, tools: Sequence[Tool]) -> Hashable | None:
+        """What a conversation depends on; None where it may be another one in the next test."""
+        if not (self.apps.are_alike and isinstance(drive, Asking)) or callable(script):
+            return None
+        answers = script if isinstance(script, str | Answer | None) else tuple(script)
+        asked = (
+            drive.questions,
+            drive.way,
+            drive.session_id,
+        )  # and not the trial, which has an engine
+        return type(self.apps), *asked, answers, tuple(tools)
 
     def ours(
         self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any

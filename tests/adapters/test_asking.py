@@ -23,7 +23,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.calls.model_methods import Asked, as_one_text, governed
+from ce_integrations.calls.model_methods import ModelMethodCall, as_one_text, governed
 from ce_integrations.install.adapter import Detach
 from ce_integrations.install.marks import Attribute, Mark, Marking, are_marked, mark_all
 from ce_integrations.wrapping.patches import ClassPatches, Make, definitions
@@ -42,7 +42,7 @@ from tests.adapters.talkers import (
 
 PLACE = Attribute("_ce_mark")
 PATCHES = ClassPatches()
-CALLED: list[tuple[Asked, CallInfo]] = []
+CALLED: list[tuple[ModelMethodCall, CallInfo]] = []
 
 
 class TalkerMark(Mark):
@@ -52,17 +52,17 @@ class TalkerMark(Mark):
         return CallInfo(session_id="s")
 
 
-def described(asked: Asked) -> tuple[list[Line], CallInfo]:
-    mark: TalkerMark = asked.owner
-    CALLED.append((asked, mark.info(asked.subject)))
-    return asked.messages, CALLED[-1][1]
+def described(call: ModelMethodCall) -> tuple[list[Line], CallInfo]:
+    mark: TalkerMark = call.owner
+    CALLED.append((call, mark.info(call.subject)))
+    return call.messages, CALLED[-1][1]
 
 
-def described_text(asked: Asked) -> tuple[list[Line], CallInfo]:
-    return [Line("user", asked.given)], asked.owner.info(asked.subject)
+def described_text(call: ModelMethodCall) -> tuple[list[Line], CallInfo]:
+    return [Line("user", call.argument)], call.owner.info(call.subject)
 
 
-def one_text(_: Asked, sent: list[Line]) -> str:
+def one_text(_: ModelMethodCall, sent: list[Line]) -> str:
     return as_one_text(sent, lambda line: line.content)
 
 
@@ -155,9 +155,9 @@ async def test_every_kind_of_method_is_governed(
     (row,) = await asyncio.to_thread(rows, engine)
     assert row.status == "committed"
     assert await asyncio.to_thread(said, engine) == [QUESTION, ANSWER]
-    ((asked, told),) = CALLED
-    assert (asked.mode, asked.given, asked.subject) == (way, messages, talker)
-    assert told.mode == way
+    ((call, info),) = CALLED
+    assert (call.mode, call.argument, call.subject) == (way, messages, talker)
+    assert info.mode == way
 
 
 @pytest.mark.parametrize("way", ["begun", "abegun"])

@@ -9,6 +9,7 @@ import pytest
 
 from ce_integrations.testing.answers import JsonObject
 from ce_integrations.testing.side_by_side import SideBySide
+from ce_integrations.testing.wire import Wire
 from tests.adapters import heralds
 from tests.adapters.heralds import Herald, Note
 from tests.adapters.test_contract_pushed import HeraldAdapter
@@ -113,3 +114,40 @@ def test_texts_are_the_same_however_they_are_split(monkeypatch: Patch) -> None:
     suite.check_texts([Note("system", "You help."), heard], [Note("user", "one\ntwo")])
     with pytest.raises(AssertionError):
         suite.check_texts([heard], [Note("user", "one\nthree")])
+
+
+class Alike(Heralds):
+    """Herald's apps, which are the same in every test."""
+
+    are_alike = True
+
+
+def conversations(suite: type[Heralds], drives: Callable[[SideBySide], Sequence[Any]]) -> int:
+    """How many apps are made in two tests that ask them the same without us."""
+    made: list[Herald] = []
+
+    class Counted(suite):  # type: ignore[misc, valid-type]  # the suite that is asked for
+        def make_target(self, wire: Wire, tools: Any = ()) -> Herald:
+            made.append(super().make_target(wire, tools))
+            return made[-1]
+
+    runs = []
+    for _ in range(2):
+        with SideBySide(Counted()) as trial:
+            runs.append([trial.plain(drive, "A lane. 车道") for drive in drives(trial)])
+    first, second = runs
+    assert [(run.raw, run.result) for run in first] == [(run.raw, run.result) for run in second]
+    return len(made)
+
+
+@pytest.mark.req("A-27")
+def test_apps_that_are_alike_have_a_conversation_without_us_once() -> None:
+    def asking(trial: SideBySide) -> Sequence[Any]:
+        return trial.asking(["cut?"], "sync"), trial.asking(["lane?"], "sync")
+
+    def driving(trial: SideBySide) -> Sequence[Any]:
+        return [lambda target: trial.ask(target, "cut?", "sync")]
+
+    assert conversations(Alike, asking) == 2
+    assert conversations(Heralds, asking) == 4, "fixtures may make another app of each test"
+    assert conversations(Alike, driving) == 2, "nobody knows whether they ask the same"

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ce_engine import ContextEngine, MemoryStore, Usage, create_context_engine
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.calls.model_methods import Asked
+from ce_integrations.calls.model_methods import ModelMethodCall
 from ce_integrations.install.adapter import Detach
 from ce_integrations.install.marks import Attribute, Mark, Marking
 from ce_integrations.wrapping.guard import Guard
@@ -71,7 +71,7 @@ def replies(result: dict[str, Any]) -> Iterator[tuple[Line, Usage | None]]:
     yield answer, Usage(prompt, completion, prompt + completion)
 
 
-def as_tuple(_: Asked, sent: list[Line]) -> Any:
+def as_tuple(_: ModelMethodCall, sent: list[Line]) -> Any:
     return tuple(sent)
 
 

@@ -267,7 +267,9 @@ def test_a_deletion_empties_what_is_remembered_of_calls(engine: ContextEngine) -
     with stepping(deeper(agent, "agent", hooks, session_id="s")) as step:
         agent.ask([Note("user", "Say it.")])
         engine.sync.delete_session(Scope(session_id="s"))
-        assert hooks.asked.claim(step.info(), "say", {"word": "my locker is 4711"}) is None
+        assert (
+            hooks.requested_tools.claim(step.info(), "say", {"word": "my locker is 4711"}) is None
+        )
 
 
 @pytest.mark.production_guard

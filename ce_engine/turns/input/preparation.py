@@ -32,7 +32,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.sessions.lane_cut import LaneCut
-from ce_engine.sessions.view import OpenTurn, SessionView, ToldList
+from ce_engine.sessions.view import ArchivedList, OpenTurn, SessionView
 from ce_engine.text.redaction.pieces import said
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.attempts import repeated_turn
@@ -85,8 +85,8 @@ class Preparation:
     archive: dict[str, Any] = field(default_factory=dict)
     passed: bool = False
     """The host's list went out as it is: nothing is chosen, and what it cost is told."""
-    told: ToldList | None = None
-    """What the archive of the lane's last call told of the messages that this list begins with."""
+    archived: ArchivedList | None = None
+    """The archive of the lane's last call, of the messages that this list begins with."""
     budget: int | None = None
     vectors: Vectors | None = None
     share: InputShare = field(init=False)
@@ -120,7 +120,7 @@ class Preparation:
     @property
     def unread(self) -> int:
         """Characters of the session that a search reads for the first time; none where nothing will be left out."""
-        call, used = self.call, self.view.lane(self.lane_key).used
+        call, used = self.call, self.view.lane(self.lane_key).input_tokens
         bound = limit(self.config, call.context_window, by_hand=call.by_hand).tokens
         if used is None or (call.by_hand and self.view.documents):
             return self.view.unread
@@ -156,13 +156,13 @@ class Preparation:
         """Open the turn of what was chosen."""
         call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
-        view.lane(self.lane_key).used = outcome.used
+        view.lane(self.lane_key).input_tokens = outcome.used
         archiving = ArchiveWriter(
-            self.records, call, self.config, self.counter.name, chosen, self.told
+            self.records, call, self.config, self.counter.name, chosen, self.archived
         )
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
-            view.lane(self.lane_key).told = archiving.told_now(self.archive)
+            view.lane(self.lane_key).archived = archiving.archived_list(self.archive)
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
             self._remember_cut(outcome, chosen.marks)
@@ -226,10 +226,10 @@ class Preparation:
         outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
-        factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
-        of = sources, self.collected.materials, told.lanes
+        factor, history = self.view.lane(self.lane_key).calibration.factor, self.history
+        of = sources, self.collected.materials, history.lanes
         return Selection(
-            outcome, items, bound, extras, marks, *of, factor, chosen, told.stood
+            outcome, items, bound, extras, marks, *of, factor, chosen, history.stood
         ), recall
 
     def _formed(
@@ -302,7 +302,7 @@ class Preparation:
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
         lane = view.lane(self.lane_key)
-        items, self.told = lane.begins_alike(self.places, known, self.counter.name)
+        items, self.archived = lane.begins_alike(self.places, known, self.counter.name)
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)

@@ -173,16 +173,16 @@ class BlockSource:
         self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
         self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)
 
-    async def _kept(self, call: ModelCall, view: SessionView) -> CollectedContext:
+    async def _session_context(self, call: ModelCall, view: SessionView) -> CollectedContext:
         """What goes into a call of what the session keeps; it is read when it may be another."""
         if call.purpose != "chat":
             return CollectedContext()
         try:
-            if view.kept is None and view.created:
-                view.kept = await self._read(call.scope)
+            if view.tasks_and_blocks is None and view.created:
+                view.tasks_and_blocks = await self._read(call.scope)
         except StoreUnavailableError as error:
             return CollectedContext(warnings=[error.code])
-        tasks, blocks = view.kept or ((), ())
+        tasks, blocks = view.tasks_and_blocks or ((), ())
         if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
             return CollectedContext()  # the default deriver has nothing to go by
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))

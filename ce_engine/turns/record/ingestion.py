@@ -132,7 +132,7 @@ class IngestionMethods(ToolRunMethods):
         def record(records: RecordGroup) -> None:
             stored = [self._block(records, block) for block in blocks]
             records.writes.append(PutBlocks(stored))
-            records.view.kept = None
+            records.view.tasks_and_blocks = None
             payload = {"block_ids": [block.block_id for block in stored]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
@@ -175,6 +175,6 @@ class IngestionMethods(ToolRunMethods):
                 for task in tasks
             ]
             records.writes.append(UpsertTasks(stored))
-            records.view.kept = None
+            records.view.tasks_and_blocks = None
 
         await self._record(as_scope(session_id), record, wait=True, given=tasks)

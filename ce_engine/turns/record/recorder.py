@@ -138,7 +138,7 @@ class RecordMethods(EngineBase):
             view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
             records = self._records(view, scope, framework, config, tags)
             try:
-                result, writes = await self._beside(
+                result, writes = await self._run_off_loop(
                     lambda: (record(records), records.finish()), given
                 )
                 group = self._submit(records, writes)

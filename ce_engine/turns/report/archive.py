@@ -23,7 +23,7 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import SummaryRow
-from ce_engine.sessions.view import SessionView, ToldList
+from ce_engine.sessions.view import ArchivedList, SessionView
 from ce_engine.turns.input.tool_result_texts import fetches, unstored
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.input_hash import InputHash
@@ -194,15 +194,15 @@ class ArchiveWriter:
     config: RuntimeConfig
     estimator: str
     chosen: Selection
-    told: ToldList | None = None
-    """What was told of the messages that the list begins with, at the call before."""
+    archived: ArchivedList | None = None
+    """Those of the messages that the list begins with, from the call before."""
 
-    def told_now(self, archive: Mapping[str, Any]) -> ToldList | None:
+    def archived_list(self, archive: Mapping[str, Any]) -> ArchivedList | None:
         """What an archive that was made tells of the whole list, for the next list that begins with it."""
         outcome = self.chosen.outcome
         if outcome.line.below or outcome.forms:
             return None
-        return ToldList(len(self.call.messages), self._by, archive)
+        return ArchivedList(len(self.call.messages), self._by, archive)
 
     @property
     def _by(self) -> tuple[str, str]:
@@ -210,12 +210,12 @@ class ArchiveWriter:
 
     def _known(self) -> tuple[int, Mapping[str, Any]]:
         """Of how many leading messages is known what is to be told, and that."""
-        outcome, told = self.chosen.outcome, self.told
+        outcome, archived = self.chosen.outcome, self.archived
         if below := outcome.line.below:
             return 0, below.told  # which are no items
-        if told is None or told.by != self._by or outcome.forms:
+        if archived is None or archived.by != self._by or outcome.forms:
             return 0, {}
-        return told.count, told.archive
+        return archived.count, archived.archive
 
     def made(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
@@ -287,13 +287,13 @@ class ArchiveWriter:
     def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""
         view = self.records.view
-        known = view.config_told
+        known = view.archived_config
         if known is not None and known[0] is self.config and view.configs[known[1]] != turn_id:
             return {"config": known[1]}
         plain = config_archive(self.config)
         digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()
         first = view.configs.setdefault(digest, turn_id)
-        view.config_told = self.config, digest
+        view.archived_config = self.config, digest
         kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
         return {"config": digest, **kept}
 

@@ -6,22 +6,14 @@ from typing import Any
 
 import pytest
 
-from ce_integrations.testing.adapter_contract import AdapterContract
 from tests.adapters.budget_mutants import BUDGET
-from tests.adapters.crewai.contract_apps import AgentApps, PlainApps
 from tests.adapters.crewai.contract_mutants import OVERTAKEN, OWN
+from tests.adapters.crewai.test_contract import TestAgent as Agent
+from tests.adapters.crewai.test_contract import TestModel as Plain
 from tests.adapters.data_mutants import DATA
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
-
-
-class Agent(AgentApps, AdapterContract):
-    pass
-
-
-class Plain(PlainApps, AdapterContract):
-    pass
 
 
 def given(mutant: Mutant) -> Any:

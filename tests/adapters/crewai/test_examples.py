@@ -25,8 +25,12 @@ class TestExamples(ExampleTests):
     options = ("-W", "ignore")
     noise = ("Using an approximate input token count",)
 
-    def run(self, app: str, wire: Wire) -> str:
-        return "\n".join(filter(None, BOX.sub("", super().run(app, wire)).splitlines()))
+    def run(self, name: str, plain: Wire, ours: Wire) -> tuple[str, str]:
+        first, second = super().run(name, plain, ours)
+        return self.said(first), self.said(second)
+
+    def said(self, printed: str) -> str:
+        return "\n".join(filter(None, BOX.sub("", printed).splitlines()))
 
     def judge(self, name: str, document: SessionDocument) -> None:
         tasks = document.session.task_state.todo_list.tasks

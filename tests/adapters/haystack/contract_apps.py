@@ -57,6 +57,7 @@ class Model(OpenAIChatGenerator):
 
 class HaystackApps(FrameworkApps):
     packages = ("haystack",)
+    are_alike = True
 
     @cached_property
     def models(self) -> list[Model]:

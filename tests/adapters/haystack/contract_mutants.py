@@ -35,11 +35,11 @@ PULLED = {"gathers_streams", "loses_the_last_chunk"}
 
 def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
     """The calls of one run are requests of their own."""
-    described = context_injection._described
+    describe = context_injection._describe
 
-    def alone(asked: Any) -> Any:
-        natives, info = described(asked)
-        info.request_id = deeper(object()).request_id + str(id(asked))
+    def alone(call: Any) -> Any:
+        natives, info = describe(call)
+        info.request_id = deeper(object()).request_id + str(id(call))
         return natives, info
 
     patch.setattr(context_injection, "asks", replace(context_injection.asks, describe=alone))

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ce_integrations.testing.adapter_contract import AdapterContract
 from tests.adapters.budget_mutants import BUDGET
 from tests.adapters.data_mutants import DATA
-from tests.adapters.haystack.contract_apps import AgentApps, PipelineApps
 from tests.adapters.haystack.contract_mutants import GROUPS, OWN, PULLED
+from tests.adapters.haystack.test_contract import TestAgent as Agent
+from tests.adapters.haystack.test_contract import TestPipeline as Plain
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
 from tests.adapters.push_mutants import PUSHED, STREAMED
-
-
-class Agent(AgentApps, AdapterContract):
-    pass
-
-
-class Plain(PipelineApps, AdapterContract):
-    pass
 
 
 MUTANTS = [*SHARED, *STREAMED, *PUSHED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]

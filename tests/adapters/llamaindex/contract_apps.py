@@ -72,6 +72,7 @@ class Noting(OpenAI):
 
 class LlamaIndexApps(FrameworkApps):
     packages = PACKAGES
+    are_alike = True
 
     @cached_property
     def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ce_integrations.testing.adapter_contract import AdapterContract
 from tests.adapters.budget_mutants import BUDGET
 from tests.adapters.data_mutants import DATA
-from tests.adapters.llamaindex.contract_apps import AgentApps, ChatApps
 from tests.adapters.llamaindex.contract_mutants import OWN
+from tests.adapters.llamaindex.test_contract import TestAgent as Agent
+from tests.adapters.llamaindex.test_contract import TestChatEngine as Plain
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
 from tests.adapters.push_mutants import STREAMED
-
-
-class Agent(AgentApps, AdapterContract):
-    pass
-
-
-class Plain(ChatApps, AdapterContract):
-    pass
 
 
 @pytest.mark.req("A-27")

@@ -109,6 +109,7 @@ class KernelApps(FrameworkApps):
     """What all apps of Semantic Kernel in the suite share."""
 
     packages = ADAPTER.packages
+    are_alike = True
 
     @cached_property
     def services(self) -> list[Service]:

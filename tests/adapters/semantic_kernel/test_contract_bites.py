@@ -10,17 +10,14 @@ from tests.adapters.data_mutants import DATA
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
-from tests.adapters.semantic_kernel.contract_apps import AgentApps, PlainApps
+from tests.adapters.semantic_kernel.contract_apps import PlainApps
 from tests.adapters.semantic_kernel.contract_mutants import OWN
+from tests.adapters.semantic_kernel.test_contract import TestAgent as Agent
 
 
 ALL = [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]
 NONE_HERE = ("calls_estimates_real",)
 """Nothing is estimated: Semantic Kernel asks for the usage of every stream."""
-
-
-class Agent(AgentApps, AdapterContract):
-    pass
 
 
 class Plain(PlainApps, AdapterContract):

@@ -12,7 +12,7 @@ from bolt_flows import Flow, Message, Tool
 import ce_engine as ce
 from ce_integrations.calls.agent_steps import Step, deeper, governing_step, in_step, step_around
 from ce_integrations.calls.helper_calls import aside
-from ce_integrations.calls.model_methods import Asked
+from ce_integrations.calls.model_methods import ModelMethodCall
 from ce_integrations.calls.tool_events import retrieved_doc
 from ce_integrations.calls.tool_methods import RetrievalRecorder, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import (
@@ -49,13 +49,13 @@ def begin(part: Any, *_: Any, **__: Any) -> Step | None:
     return deeper(part, getattr(part, "name", ""), mark.hooks, conversation=Stateless(part))
 
 
-def describe(asked: Asked) -> tuple[list[Message], CallInfo]:
+def describe(call: ModelMethodCall) -> tuple[list[Message], CallInfo]:
     """Context Injection: the messages of a call, whose it is, and what goes out beside them."""
     step = step_around()
-    asked.owner.new_request()
-    info = CallInfo(asked.owner.request_id) if step is None else step.info()
-    info.model, info.tools = asked.subject.name, asked.named.get("tools", ())
-    return asked.messages, info
+    call.owner.new_request()
+    info = CallInfo(call.owner.request_id) if step is None else step.info()
+    info.model, info.tools = call.subject.name, call.keywords.get("tools", ())
+    return call.messages, info
 
 
 def replies(result: dict[str, Any]) -> Iterator[tuple[Message, ce.Usage | None]]:

@@ -12,7 +12,7 @@ from bolt_flows import Agent, ChatModel, Condenser, Flow, Message, Shelf
 from ce_bolt import ADAPTER
 
 from ce_integrations.calls import hooks
-from ce_integrations.calls.requested_tools import AskedTools
+from ce_integrations.calls.requested_tools import RequestedTools
 from ce_integrations.calls.tool_methods import RetrievalRecorder, ToolRecorder
 from ce_integrations.identity.unnamed_sessions import UnnamedSessions
 from ce_integrations.testing import (
@@ -137,7 +137,7 @@ class TestBolt(AdapterContract):
 
 def claims_nothing(patch: Patch, _: object) -> None:
     """Runs of tools are no model's."""
-    patch.setattr(AskedTools, "claim", lambda *_: None)
+    patch.setattr(RequestedTools, "claim", lambda *_: None)
 
 
 def claims_any(patch: Patch, _: object) -> None:
@@ -147,7 +147,7 @@ def claims_any(patch: Patch, _: object) -> None:
         line = self._lines.get((info.request_id, info.lane_key or "")) or ()
         return next((waiting.popitem()[1] for waiting in line if waiting), None)
 
-    patch.setattr(AskedTools, "claim", first)
+    patch.setattr(RequestedTools, "claim", first)
 
 
 def records_twins(patch: Patch, _: object) -> None:

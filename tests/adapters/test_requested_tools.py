@@ -6,11 +6,11 @@ from typing import Any
 
 from ce_engine import ModelCall, Scope, ToolRequest
 from ce_integrations import CallInfo
-from ce_integrations.calls.requested_tools import AskedTools
+from ce_integrations.calls.requested_tools import RequestedTools
 
 
-def asked(*calls: ToolRequest, lane: str = "", request: str = "r") -> AskedTools:
-    found = AskedTools()
+def asked(*calls: ToolRequest, lane: str = "", request: str = "r") -> RequestedTools:
+    found = RequestedTools()
     found.note(ModelCall(Scope(session_id="s"), (), lane, request), calls)
     return found
 
