@@ -34,6 +34,7 @@ from ce_engine.text.relevance.terms import (
     day_of,
     days_named,
     header,
+    matter,
     place_of_name,
     tells_number,
     tells_time,
@@ -65,8 +66,8 @@ FOLLOWING = 14
 STRETCH = 24
 """Entries of one day, at most, that are one stretch of talk."""
 
-STRETCHES = 16
-"""Stretches of talk, at most, that lend their entries a score."""
+STRETCHES = 32
+"""Stretches of talk, at most, that lend their entries a score; with 16 a session of some thousand loses half a point."""
 
 TERMS = 48
 """Terms of a question that count, the rarest first: a pasted page must not cost more than a question."""
@@ -278,7 +279,7 @@ class LexicalIndex:
 
     def share_known(self, query: str, least: int = 1) -> float:
         """The share of the query's terms that stand in `least` entries: scores tell of those that stand in any."""
-        found = (self._postings.get(term, 0) for term in term_set(word_set(query[:PAGE])))
+        found = (self._postings.get(term, 0) for term in term_set(word_set(matter(query[:PAGE]))))
         held = [members_of(posting).bit_count() >= least for posting in found]
         return sum(held) / max(1, len(held))
 
@@ -301,8 +302,8 @@ class LexicalIndex:
         """Scores of all entries; empty where the query says nothing to go by."""
         if len(query) > PAGE:
             query = f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
-        words = word_set(query)
-        known = self._add_terms(tally, words)
+        words, about = word_set(query), word_set(matter(query))
+        known = self._add_terms(tally, about)
         known |= self._add_speakers(tally, query.lower())
         known |= self._add_dates(tally, query)
         for digit, members in enumerate(meaning(self._ns, self._lends, UNIT) if meaning else ()):
@@ -310,7 +311,7 @@ class LexicalIndex:
             known = True
         if not known:
             return []
-        tally.add(self._speakers.get(asks_whom(words), 0), UNIT * SPEAKER, "speaker")
+        tally.add(self._speakers.get(asks_whom(about), 0), UNIT * SPEAKER, "speaker")
         if asks_when(words):
             tally.add(self._timed, UNIT * WHEN, "time")
         if asks_how_many(words):

@@ -299,6 +299,14 @@ _NUMBER = _words(
 _WHEN = _words("when 何时 时候 哪年 哪天 哪月 几月 几号 几点 几年 多久 日期 时间")
 _HOW_MANY = _words("多少 几个 几次 几年 几人 几岁 多大 多长 多高 多远 第几")
 _ASK = _words("what which how")
+# What a question in Chinese asks with, and what it asks somebody to do. Their pairs with what is beside them
+# would count as rare words, and the "me" of "tell me" is nobody's whose words are meant.
+_ASKING = re.compile(
+    r"(?:请问|(?:[请能你您]|可以|可否|麻烦){0,3}(?:告诉我|[给跟帮为替]我(?:介绍|解释|总结|回忆|[讲说找查看]))(?:一下)?)"
+    r"|为什么|什么时候|什么样|什么|怎么样|怎么|怎样|如何|为何|哪一?[个些里位种]|哪|多少|何时|谁|[吗呢]"
+    r"|^(?:please |(?:can|could|would) you (?:please )?)?(?:tell|show|give|remind) me\b",
+    re.IGNORECASE,
+)
 _ASK_TIME = _words("date day month year time long")
 _ASK_NUMBER = _words("many much old often far long tall")
 _MINE = _words("i my me mine myself 我 俺 咱")
@@ -314,6 +322,11 @@ def tells_number(words: AbstractSet[str]) -> bool:
     """Whether a text with these tokens holds a number."""
     # Digits sort before letters.
     return not _NUMBER.isdisjoint(words) or min(words, default=":") < ":"
+
+
+def matter(question: str) -> str:
+    """What a question is about: itself, without the words that it asks with."""
+    return _ASKING.sub(" ", question)
 
 
 def asks_when(words: AbstractSet[str]) -> bool:

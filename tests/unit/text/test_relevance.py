@@ -192,6 +192,7 @@ class TestWhoSaidIt:
             ("Which roses did I mention?", 0),
             ("Which roses did you suggest?", 1),
             ("我说过喜欢哪种 roses？", 0),
+            ("给我打电话问 roses 的是谁？", 0),
         ],
     )
     def test_i_is_the_user_and_you_the_assistant(self, question: str, first: int) -> None:
@@ -199,6 +200,23 @@ class TestWhoSaidIt:
         index.add(0, "white roses", speaker="user")
         index.add(1, "white roses", speaker="assistant")
         assert found(index, question)[0] == first
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            "Tell me what the roses cost.",
+            "Could you please show me the roses?",
+            "能给我介绍一下什么是 roses 么？",
+            "请你告诉我 roses 多少钱？",
+        ],
+    )
+    def test_whom_to_tell_is_not_whose_words_are_meant(self, question: str) -> None:
+        index = LexicalIndex()
+        index.add(0, "The roses cost nine euros.", speaker="Ann")
+        for n, speaker in enumerate(["user", "assistant"] * 9, 1):
+            index.add(n, f"{speaker} {n}", speaker=speaker)
+        assert "speaker" not in index.explain(question, 1) | index.explain(question, 2)
+        assert found(index, question)[0] == 0
 
 
 class TestWhen:
@@ -393,6 +411,18 @@ def test_forms_of_a_word_are_one_term(one: str, other: str) -> None:
 
 def test_chinese_is_characters_and_pairs() -> None:
     assert terms("养蜜蜂") == ["养", "蜜", "蜂", "养蜜", "蜜蜂"]
+
+
+@pytest.mark.parametrize(
+    "question", ["温泉酒店有什么特点？", "温泉酒店是怎么样的？", "请问温泉酒店在哪里呢？"]
+)
+def test_what_a_question_asks_with_is_no_word_of_it(question: str) -> None:
+    index = LexicalIndex()
+    index.add(0, "温泉酒店建于山谷，石墙木顶。")
+    index.add(1, "九点关门。")
+    index.add(2, "什么？怎么样？请问哪里呢？")
+    assert found(index, question)[0] == 0
+    assert "words" not in index.explain(question, 2)
 
 
 def test_identifiers_stay_apart() -> None:
