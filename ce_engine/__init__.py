@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         ScopeViolationError,
         SelectorResolveError,
         SessionNotFoundError,
+        SettingForgedError,
         StoreError,
         StoreUnavailableError,
         StoreUrlError,
@@ -210,7 +211,7 @@ if TYPE_CHECKING:
     from ce_engine.schema.rows import SessionInfo, TurnRow
     from ce_engine.schema.scope import Scope
     from ce_engine.schema.selectors import RefSelector
-    from ce_engine.schema.settings import Constraint
+    from ce_engine.schema.settings import Constraint, SettingsVerification
     from ce_engine.schema.tool_runs import (
         IngestOptions,
         Original,
@@ -411,6 +412,8 @@ __all__ = [
     "SessionNotFoundError",
     "SessionPicture",
     "SettingExport",
+    "SettingForgedError",
+    "SettingsVerification",
     "Sha256Hasher",
     "Shorten",
     "SourceKind",
@@ -483,7 +486,7 @@ _HOMES = {
     "audit.store_metrics": "MetricsApp StoreMetrics",
     "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError SettingForgedError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "memory.rolling_summarizer": "RollingSummarizer",
     "ports.audit": "AuditSink Authorize",
     "ports.blocks": "BlockDeriver DeriveOptions",
@@ -525,7 +528,7 @@ _HOMES = {
     "schema.rows": "SessionInfo TurnRow",
     "schema.scope": "Scope",
     "schema.selectors": "RefSelector",
-    "schema.settings": "Constraint",
+    "schema.settings": "Constraint SettingsVerification",
     "schema.tool_runs": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.trace": "EvidenceTrace Trace",
     "schema.user_export": "SessionExport SettingExport UserExport",

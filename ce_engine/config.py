@@ -396,12 +396,15 @@ class CollectConfig(FrozenConfig):
         max_constraints: of one owner in one project.
         deadline_s: how long sources may take, all side by side.
         concurrent: assemblies of one session at once; one of a lane (D-12).
+        only_verified: constraints and a budget whose MACs say nothing, as an older release wrote them, are left
+            out of calls like forged ones, until somebody accepts or sets them anew.
     """
 
     max_input_tokens: int = Field(default=64_000, ge=0)
     max_constraints: int = Field(default=500, ge=0)
     deadline_s: float = Field(default=0.25, gt=0)
     concurrent: int = Field(default=4, ge=1)
+    only_verified: bool = False
 
 
 class RuntimeConfig(FrozenConfig):

@@ -27,6 +27,7 @@ ContextEngineError
 ├── SyncCallError                the synchronous face was called from its own loop
 ├── StoreError                   the store failed
 │   ├── StoreUrlError            the store's URL is not understood
+│   ├── SettingForgedError       what an owner set was changed by somebody without the secret
 │   └── StoreUnavailableError    the store is down, locked, full, read-only, or too slow
 │       ├── FileDamagedError     a file of one session or user is damaged; the store's others are not
 │       └── EncryptionKeyError   what is stored is encrypted with a key that is not here
@@ -201,6 +202,12 @@ class StoreUrlError(StoreError):
     """The store's URL is not understood, or there can never be a store where it says."""
 
     code = "CONTEXT_STORE_URL_INVALID"
+
+
+class SettingForgedError(StoreError):
+    """What an owner set is not what was set: somebody without the secret changed it."""
+
+    code = "CONTEXT_SETTING_FORGED"
 
 
 class StoreUnavailableError(StoreError):

@@ -45,6 +45,7 @@ class SyncConstraints(_Blocking):
     create = blocking(Constraints.create)
     update = blocking(Constraints.update)
     delete = blocking(Constraints.delete)
+    accept = blocking(Constraints.accept)
 
 
 class SyncBudgets(_Blocking):
@@ -113,6 +114,7 @@ class SyncEngine(_Blocking):
     export_user_data = blocking(Engine.export_user_data)
     verify = blocking(Engine.verify)
     verify_originals = blocking(Engine.verify_originals)
+    verify_settings = blocking(Engine.verify_settings)
     check = blocking(Engine.check)
     flush = blocking(Engine.flush)
 

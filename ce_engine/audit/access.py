@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -60,6 +60,7 @@ DOORS: Mapping[str, Action] = {
     "original": "original",
     "verify": "verify",
     "verify_originals": "verify",
+    "verify_settings": "verify",
     "delete_session": "delete",
     "delete_evidence": "delete",
     "delete_user_data": "delete",
@@ -73,6 +74,7 @@ CONSTRAINT_DOORS: Mapping[str, Action] = {
     "create": "change",
     "update": "change",
     "delete": "change",
+    "accept": "change",
 }
 BUDGET_DOORS: Mapping[str, Action] = {"get": "read", "update": "change"}
 """Those of what owners set."""
@@ -202,33 +204,41 @@ def _code(error: BaseException | None) -> str:
     return error.code if isinstance(error, ContextEngineError) else type(error).__name__
 
 
-def guarded(doors: Mapping[str, Action] = DOORS, what: str = "") -> Callable[[type[T]], type[T]]:
-    """Let every one of a class's `doors` be asked for, and told of; the class has `authorize` and `guard`.
+def _itself(engine: Any) -> Any:
+    return engine
+
+
+def guarded(
+    doors: Mapping[str, Action] = DOORS, what: str = "", engine: Callable[[Any], Any] = _itself
+) -> Callable[[type[T]], type[T]]:
+    """Let every one of a class's `doors` be asked for, and told of.
 
     Args:
         doors: names of methods, and what each does.
         what: stands before the name in the audit log, for what is no method of the engine's own.
+        engine: which has `authorize` and `guard`, of an object of the class; by default that itself.
     """
 
     def made(cls: type[T]) -> type[T]:
         for name, action in doors.items():
             if (method := getattr(cls, name, None)) is not None:
-                setattr(cls, name, _guarded(method, f"{what}{name}", action))
+                setattr(cls, name, _guarded(method, f"{what}{name}", action, engine))
         return cls
 
     return made
 
 
-def _guarded(method: Callable[..., Any], name: str, action: Action) -> Callable[..., Any]:
+def _guarded(
+    method: Callable[..., Any], name: str, action: Action, engine: Callable[[Any], Any]
+) -> Callable[..., Any]:
     signature = inspect.signature(method)
 
     def access(self: Any, args: Sequence[Any], more: Mapping[str, Any]) -> _Access:
         given = signature.bind_partial(self, *args, **more).arguments
         actor = given.get("actor")
         scope = _scope_of(given, signature.parameters)
-        return _Access(
-            self, name, action, actor if isinstance(actor, str) else current_actor(), scope
-        )
+        who = actor if isinstance(actor, str) else current_actor()
+        return _Access(engine(self), name, action, who, scope)
 
     if inspect.iscoroutinefunction(method):
 
@@ -257,7 +267,14 @@ _SESSIONS = ("session_id", "session", "scope", "call")
 _OWNERS = ("account_id", "user_id")
 
 
-def _scope_of(given: Mapping[str, Any], parameters: Collection[str]) -> Scope | None:
+def _default(parameters: Mapping[str, inspect.Parameter], name: str) -> Any:
+    found = parameters[name].default if name in parameters else ""
+    return "" if found is inspect.Parameter.empty else found
+
+
+def _scope_of(
+    given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> Scope | None:
     """Whose it is that a method is asked for; `None` where the method will refuse what it was given."""
     if not {*_SESSIONS, *_OWNERS}.intersection(parameters):
         return Scope.of_stored(LISTED, LISTED, LISTED)
@@ -271,7 +288,7 @@ def _scope_of(given: Mapping[str, Any], parameters: Collection[str]) -> Scope | 
         return Scope.of_stored("", "", first)
     if named:
         return None
-    owner = [given.get(name, "") for name in _OWNERS]
+    owner = [given.get(name, _default(parameters, name)) for name in _OWNERS]
     account, user = (LISTED if each is None else each for each in owner)
     return (
         Scope.of_stored(account, user, LISTED)

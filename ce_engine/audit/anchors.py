@@ -79,6 +79,26 @@ def session_name(secret: bytes, scope_key: tuple[str, str, str]) -> str:
     return hashlib.blake2b(key=own, digest_size=16, person=b"anchor").hexdigest()
 
 
+def settings_name(secret: bytes, key: tuple[str, str, str]) -> str:
+    """What anchors call the settings of an account's user in a project."""
+    account_id, user_id, project_id = key
+    own = chain_keys(secret, (account_id, user_id, "")).own
+    project = project_id.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(project, key=own, digest_size=16, person=b"anchor-settings").hexdigest()
+
+
+def setting_differences(anchors: Sequence[Anchor], now: Anchor) -> Iterator[str]:
+    """Say where an owner's settings are not any more what these anchors of them tell of, once for each."""
+    for anchor in anchors:
+        when = f"the anchor of {anchor.at}"
+        if anchor.events > now.events:
+            yield f"{when} tells of {anchor.events} writes, {now.events} are there: an older state was put back"
+        elif anchor.events == now.events and anchor.content != now.content:
+            yield f"after {anchor.events} writes they are not what {when} tells of"
+        elif anchor.content and not now.content:
+            yield f"{when} tells of MACs, which were taken away"
+
+
 def differences(
     anchors: Sequence[Anchor], events: Sequence[Event], trail: Mapping[int, str]
 ) -> Iterator[str]:

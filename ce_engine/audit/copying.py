@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import ContextEngineError, StoreError
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Standing
 from ce_engine.stores.base import SEALED_BY, BaseStore
 from ce_engine.stores.codec import compact
 
@@ -74,6 +75,7 @@ async def copy_store(
             report.renewed += is_renewed
             report.there += not is_new
         advance()
+    report.problems += await _base(source).damaged()
     await _copy_settings(_base(source), _base(target), owners, report)
     return report
 
@@ -169,9 +171,14 @@ async def _copy_settings(
         ):
             continue
         scope = Scope.of_stored(account, user, "", project)
+        if setting.standing is Standing.FORGED:
+            report.problems.append(
+                f"setting {name!r} of user {user!r}: it was not copied: `ce verify` finds it forged"
+            )
+            continue
         there = await target.get_setting(scope, name)
         if there is None:
-            await target.put_setting(scope, name, setting.value, 0)
+            await target.put_setting(scope, name, setting.value, 0, standing=setting.standing)
             report.settings += 1
         elif there.value != setting.value:
             report.problems.append(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine.audit.derived import derived_answers
+from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError
 from ce_engine.runtime.waiting import STORE_S, answered
@@ -69,6 +70,7 @@ class DeletionMethods(Verifying):
         No user is the user `""`, and only that one. Other users' sessions are not touched.
 
         Raises:
+            FileDamagedError: all but what it names is deleted: that is damaged, and cannot be known for a session.
             StoreUnavailableError: the store cannot do it now; try again.
         """
         return await self._then_forgotten(self._delete_user_data(account_id, user_id))
@@ -107,6 +109,7 @@ class DeletionMethods(Verifying):
             deleted += await self._erase(scope, any_project=True)
         deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
         await self._purge()
+        await see_whole(self.store, account_id, user_id)
         return deleted
 
     async def _erase(self, scope: Scope, *, any_project: bool = False) -> DeletionReport:

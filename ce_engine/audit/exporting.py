@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ce_engine.audit.reading import see_whole
 from ce_engine.errors import StoreError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.rows import SessionInfo
@@ -22,6 +23,7 @@ class ExportMethods(EngineBase):
         Originals in a second store are none of it: `engine.original` gives them, one by one.
 
         Raises:
+            FileDamagedError: a session of this user's cannot be read; nothing is exported.
             StoreError: the store is somebody's own, and cannot list what owners set.
             StoreUnavailableError: the store cannot be read now.
         """
@@ -29,6 +31,7 @@ class ExportMethods(EngineBase):
 
     async def _exported(self, account_id: str, user_id: str) -> UserExport:
         await self.flush(STORE_S)
+        await see_whole(self.store, account_id, user_id)
         listed = await answered(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
         )

@@ -62,7 +62,8 @@ class JudgeMethods(EngineBase):
             raise JudgeError("the judge failed, or had nothing to judge; see: ce report")
         if not (broken := set(report.get("violations", ()))):
             return []
-        rules = (await self.loop.share(self._settings.owned(scope, None))).constraints
+        owned = await self.loop.share(self._settings.owned(scope, None))
+        rules = owned.trusted(self.config).constraints
         return [rule for rule in rules if rule.constraint_id in broken]
 
     @abstractmethod
@@ -83,7 +84,7 @@ class JudgeMethods(EngineBase):
         broken: list[str] | None = None
         try:
             async with asyncio.timeout(config.judge.timeout_s):
-                rules = (await self._settings.owned(scope, None)).constraints
+                rules = (await self._settings.owned(scope, None)).trusted(config).constraints
                 answer = await self._answer(scope, opened.row) if rules else ""
                 if answer == "":
                     return

@@ -6,16 +6,32 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ce_engine.audit.trace import SETTLE_S
+from ce_engine.errors import FileDamagedError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import EvidenceFilter, Report, report_of
 from ce_engine.schema.rows import HEAD_ONLY, SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.stores.base import BaseStore
 from ce_engine.turns.engine_base import EngineBase
 
 
 T = TypeVar("T")
+
+
+async def see_whole(
+    store: object, account_id: str | None = None, user_id: str | None = None
+) -> None:
+    """See that lists name all that is there: where nothing may be missing from them.
+
+    Raises:
+        FileDamagedError: something cannot be read, and is in no list.
+    """
+    if not isinstance(store, BaseStore):
+        return
+    if found := await answered(store.damaged(account_id, user_id)):
+        raise FileDamagedError("; ".join(found))
 
 
 class ReadMethods(EngineBase):

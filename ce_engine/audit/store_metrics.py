@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,11 +83,18 @@ class StoreMetrics:
     Args:
         store: where they are.
         prices: what models cost; by default those that are known here.
+        sessions: lists those that count; by default all.
     """
 
-    def __init__(self, store: Store, prices: PriceTable | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        prices: PriceTable | None = None,
+        sessions: Callable[[], Awaitable[Sequence[SessionInfo]]] | None = None,
+    ) -> None:
         self._store = store
         self._prices = prices
+        self._sessions = sessions or self._all
         self._known: dict[Key, tuple[SessionInfo, SessionFigures]] = {}
 
     async def text(self, advance: Callable[[], None] = lambda: None) -> str:
@@ -103,17 +110,25 @@ class StoreMetrics:
             self._prices or prices_here(),
             dict[Key, tuple[SessionInfo, SessionFigures]](),
         )
-        for info in await self._infos():
+        for info in await self._sessions():
             advance()
             key = (info.account_id, info.user_id, info.session_id)
             before = self._known.get(key)
             if before is None or before[0] != info:
                 before = info, figures_of(await read_calls(self._store, [info]), prices)
+                self._known[key] = before  # what was read is not read again if this ends early
             known[key] = before
         self._known = known
         return exposition(known.values())
 
-    async def _infos(self) -> list[SessionInfo]:
+    async def answer(self) -> str:
+        """The same, and `ce_store_up 0` where the store cannot be read."""
+        try:
+            return await self.text()
+        except ContextEngineError:
+            return "\n".join(Gauge(UP.name, UP.help, {(): 0}).lines()) + "\n"
+
+    async def _all(self) -> list[SessionInfo]:
         """All sessions that are there."""
         found: list[SessionInfo] = []
         for account in sorted({key[0] for key in await self._store.list_keys()}):
@@ -237,10 +252,7 @@ class MetricsApp:
         if scope["method"] not in ("GET", "HEAD"):
             status, body = 405, b"only GET and HEAD\n"
         else:
-            try:
-                body = (await self._metrics.text()).encode()
-            except ContextEngineError:
-                body = "\n".join(Gauge(UP.name, UP.help, {(): 0}).lines()).encode() + b"\n"
+            body = (await self._metrics.answer()).encode()
         headers = [
             (b"content-type", CONTENT_TYPE.encode()),
             (b"content-length", str(len(body)).encode()),

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ce_engine.audit.anchors import Anchor, anchors_of, differences, session_name
-from ce_engine.errors import ConfigError, SessionNotFoundError
+from ce_engine.audit.anchors import (
+    Anchor,
+    anchors_of,
+    differences,
+    session_name,
+    setting_differences,
+    settings_name,
+)
+from ce_engine.errors import ConfigError, SessionNotFoundError, StoreError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.event_chain import is_under, verify_log
 from ce_engine.schema.events import ContentCheck, Event, Verification
 from ce_engine.schema.ids import ChainKeys, Fingerprinter, chain_keys
 from ce_engine.schema.rows import EventChain
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.schema.settings import SettingsCheck, SettingsVerification
+from ce_engine.stores.base import BaseStore
 from ce_engine.turns.engine_base import EngineBase
 
 
@@ -58,6 +67,45 @@ class Verifying(EngineBase):
         content = replace(content, wrong=tuple(dict.fromkeys(wrong)))
         found = verify_log(chain.events, head.chain_head, keys, session_key, content)
         return replace(found, anchor=str(self._anchor(name, chain.events, content)))
+
+    async def verify_settings(
+        self, account_id: str | None = None, user_id: str | None = None, *, anchors: str = ""
+    ) -> list[SettingsVerification]:
+        """Verify what owners set (constraints, budgets), of one account and user or of all (19 A.1).
+
+        Nobody forges, adds or deletes one, or puts one back, unnoticed without the install's secret. An older
+        state of all that an owner set in a project, put back together, and all of it deleted, is noticed by
+        `anchors` only, as with sessions. With another secret than they were set with, all of them are wrong.
+
+        Raises:
+            ConfigError: a line of `anchors` is none.
+            StoreError: the store is somebody's own, and cannot list what owners set.
+            StoreUnavailableError: the store cannot be read now.
+        """
+        return await self.loop.share(
+            self._verify_settings(account_id, user_id, anchors_of(anchors))
+        )
+
+    async def _verify_settings(
+        self, account_id: str | None, user_id: str | None, anchors: Sequence[Anchor]
+    ) -> list[SettingsVerification]:
+        if not isinstance(self.store, BaseStore):
+            raise StoreError(f"the store {self.store.url!r} cannot list what owners set")
+        found = await answered(self.store.check_settings())
+        return [
+            self._of_owner(key, check, anchors)
+            for key, check in sorted(found.items())
+            if account_id in (None, key[0]) and user_id in (None, key[1])
+        ]
+
+    def _of_owner(
+        self, key: tuple[str, str, str], check: SettingsCheck, anchors: Sequence[Anchor]
+    ) -> SettingsVerification:
+        name = settings_name(self.store.secret, key)
+        now = Anchor(self.clock.now_iso(), name, check.versions, "", check.mac)
+        own = [anchor for anchor in anchors if anchor.session == name]
+        wrong = tuple(dict.fromkeys([*check.wrong, *setting_differences(own, now)]))
+        return SettingsVerification(*key, check.settings, wrong, check.unverified, str(now))
 
     def _anchor(self, name: str, events: Sequence[Event], content: ContentCheck) -> Anchor:
         count = len(events)

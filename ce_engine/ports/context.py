@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Constraint, Setting
+from ce_engine.schema.settings import Constraint, Setting, Standing
 
 
 class SettingsStore(Protocol):
@@ -24,9 +24,19 @@ class SettingsStore(Protocol):
         ...
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
-        """Replace the value (plain JSON data); its new version. `expected_version=0`: it is not set."""
+        """Replace the value (plain JSON data); its new version. `expected_version=0`: it is not set.
+
+        A value that was made of what could not be verified has the `standing` of that: a store with MACs says so
+        from then on, lest what was forged become genuine by being written anew.
+        """
         ...
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:

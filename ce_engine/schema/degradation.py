@@ -14,6 +14,7 @@ from ce_engine.errors import (
     RedactionError,
     ScopeViolationError,
     SelectorResolveError,
+    SettingForgedError,
     StoreUnavailableError,
     SummarizerError,
     VersionConflictError,
@@ -29,6 +30,9 @@ PRUNE_FAILED = "CONTEXT_PRUNE_FAILED"
 RECORDING_GAP = "CONTEXT_RECORDING_GAP"
 REDACTION_LIMIT = "CONTEXT_REDACTION_LIMIT"
 """A text was too long to be redacted, or took too long: it is stored without content."""
+
+SETTING_UNVERIFIED = "CONTEXT_SETTING_UNVERIFIED"
+"""What an owner set has no MACs: an older release wrote it, or somebody took them away."""
 
 REASONS = {
     RedactionError.code: "redaction_failed",
@@ -50,6 +54,8 @@ REASONS = {
     BackpressureError.code: "backpressure",
     InputTooLargeError.code: "input_too_large",
     ScopeViolationError.code: "scope_violation",
+    SettingForgedError.code: "setting_forged",
+    SETTING_UNVERIFIED: "setting_unverified",
     "CONTEXT_SOURCE_UNAVAILABLE": "source_unavailable",
     "CONTEXT_SOURCE_MALFORMED": "source_malformed",
 }

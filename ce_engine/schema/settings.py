@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -19,11 +21,66 @@ KIND = r"(?:[^\W\d_]+(?:[_-][^\W\d_]+)*)?"
 """A kind of constraints: letters, parted by `-` or `_`. No digits, no `@`: nothing that would have to be redacted."""
 
 
+class Standing(StrEnum):
+    """What the MACs of a setting say: an older release, or a store without MACs, has none to say it by."""
+
+    INTACT = "intact"
+    UNVERIFIED = "unverified"
+    FORGED = "forged"
+
+
 class Setting(NamedTuple):
     """A stored value, plain JSON data, and its version: 1 for the first, one more with each write."""
 
     value: Any
     version: int
+    standing: Standing = Standing.INTACT
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsCheck:
+    """What a store's look at the MACs of what one owner set in one project found.
+
+    Attributes:
+        settings: how many there are; those that were deleted have a version still, and a MAC.
+        versions: the sum of their versions, which only grows.
+        mac: of all of them together; empty where there is none.
+        wrong: what is not what was set, in words without content.
+        unverified: what nothing can be said of, and why.
+    """
+
+    settings: int = 0
+    versions: int = 0
+    mac: str = ""
+    wrong: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsVerification:
+    """What a look at all that one owner set in one project found (19 A.1).
+
+    Attributes:
+        settings: how many there are.
+        wrong: what is not what was set, in words without content.
+        unverified: what nothing can be said of, and why.
+        anchor: the line for a file of anchors.
+    """
+
+    account_id: str
+    user_id: str
+    project_id: str
+    settings: int
+    wrong: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    anchor: str = ""
+
+    @property
+    def status(self) -> str:
+        """`"tampered"`; else `"unverified"` (in part); else `"intact"`."""
+        if self.wrong:
+            return "tampered"
+        return "unverified" if self.unverified else "intact"
 
 
 class Versions(NamedTuple):

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,9 +45,10 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import sealing
 from ce_engine.stores.rules import plain_row
+from ce_engine.stores.setting_macs import NO_SETTING_MACS
 
 
 if TYPE_CHECKING:
@@ -145,6 +147,21 @@ class BaseStore(ABC):
         """By account, user, project and name what all owners set."""
         raise self._no_copies()
 
+    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+        """By account, user and project what the MACs of what all owners set say."""
+        found: dict[tuple[str, str, str], SettingsCheck] = {}
+        for (account, user, project, _), setting in (await self.list_settings()).items():
+            known = found.get((account, user, project), NO_SETTING_MACS)
+            found[account, user, project] = replace(
+                known, settings=known.settings + 1, versions=known.versions + setting.version
+            )
+        return found
+
+    async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
+        """What cannot be read at all, of an account, of a user of it or of all, and is in no list: a sentence each."""
+        del account_id, user_id
+        return []
+
     def _no_copies(self, *what: object) -> StoreError:
         del what
         return StoreError(f"sessions of the store {self.url!r} cannot be copied: it has no way to")
@@ -158,7 +175,13 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int: ...
 
     @abstractmethod

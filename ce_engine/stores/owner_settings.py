@@ -7,7 +7,7 @@ from typing import Any
 
 from ce_engine.errors import VersionConflictError
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.settings import Setting, Standing
 from ce_engine.stores.codec import fresh_data
 
 
@@ -29,17 +29,21 @@ def key_of(scope: Scope) -> tuple[str, str, str]:
 
 
 def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
-    """A copy of the setting; `None` if there is none, or none any more."""
+    """A copy of the setting; `None` if there is none, or none any more: one that was made to be none is there."""
     setting = owned.get((scope.project_id, name))
-    if setting is None or setting.value is None:
+    if setting is None or _is_gone(setting):
         return None
-    return Setting(fresh_data(setting.value), setting.version)
+    return setting._replace(value=fresh_data(setting.value))
+
+
+def _is_gone(setting: Setting) -> bool:
+    return setting.value is None and setting.standing is not Standing.FORGED
 
 
 def listed(owners: Mapping[Owner, Owned]) -> dict[tuple[str, ...], Setting]:
     """By account, user, project and name all that is there."""
     return {
-        (*owner, *key): Setting(fresh_data(setting.value), setting.version)
+        (*owner, *key): setting._replace(value=fresh_data(setting.value))
         for owner, settings in owners.items()
         for key, setting in settings.items()
         if setting.value is not None
@@ -61,7 +65,7 @@ def next_version(name: str, known: Setting | None, value: Any, expected_version:
     if value is None:
         raise ValueError(f"setting {name!r} was given None, expected plain JSON data")
     last = known.version if known is not None else 0
-    there = last if known is not None and known.value is not None else 0
+    there = last if known is not None and not _is_gone(known) else 0
     if expected_version is not None and expected_version != there:
         raise VersionConflictError(
             f"setting {name!r} has version {there}, expected {expected_version}; read it again"
@@ -70,19 +74,24 @@ def next_version(name: str, known: Setting | None, value: Any, expected_version:
 
 
 def put(
-    owned: Owned, scope: Scope, name: str, value: Any, expected_version: int | None
+    owned: Owned,
+    scope: Scope,
+    name: str,
+    value: Any,
+    expected_version: int | None,
+    standing: Standing = Standing.INTACT,
 ) -> tuple[Owned, int]:
     """The settings with one more or another value, and its version; `owned` stays as it was."""
     key = scope.project_id, name
     version = next_version(name, owned.get(key), value, expected_version)
-    return {**owned, key: Setting(fresh_data(value), version)}, version
+    return {**owned, key: Setting(fresh_data(value), version, standing)}, version
 
 
 def emptied(owned: Owned) -> tuple[Owned, int]:
     """The settings without their values, and how many went."""
     gone = sum(setting.value is not None for setting in owned.values())
     left = {
-        key: setting if setting.value is None else Setting(None, setting.version + 1)
+        key: Setting(None, setting.version + (setting.value is not None))
         for key, setting in owned.items()
     }
     return left, gone

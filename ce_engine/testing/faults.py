@@ -17,7 +17,7 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting, Versions
+from ce_engine.schema.settings import Setting, Standing, Versions
 from ce_engine.stores.documents.memory import MemoryStore
 
 
@@ -122,10 +122,16 @@ class SwitchStore(MemoryStore):
         return await super().get_setting(scope, name)
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         await self._gate()
-        return await super().put_setting(scope, name, value, expected_version)
+        return await super().put_setting(scope, name, value, expected_version, standing=standing)
 
     async def _gate(self) -> None:
         self.asked += 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.calls.blocking import on_a_thread
 from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.mapping.llm_response import llm_response
 from ce_integrations.mapping.usage import usage_of
 
 
@@ -31,21 +32,14 @@ class LangChainLlmAdapter:
     async def generate(self, request: LlmRequest) -> LlmResponse:
         """Ask the model."""
         messages = [(part.role.value, part.content) for part in request.messages]
-        started = time.perf_counter()
+        began = time.perf_counter()
         try:
             answer = await on_a_thread(lambda: self._model.invoke(messages))
         except NotImplementedError:
             answer = await self._model.ainvoke(messages)
-        took = int((time.perf_counter() - started) * 1000)
         if isinstance(answer, str):  # of a model for texts
-            return LlmResponse(answer, latency_ms=took)
+            return llm_response(answer, "", None, began)
+        meta = answer.response_metadata
+        model = str(meta.get("model_name") or meta.get("model") or "")
         usage = usage_of(getattr(answer, "usage_metadata", None))
-        told = answer.response_metadata
-        return LlmResponse(
-            text_of(answer.content),
-            str(told.get("model_name") or told.get("model") or ""),
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
-            usage.total_tokens if usage else 0,
-            took,
-        )
+        return llm_response(text_of(answer.content), model, usage, began)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.calls.blocking import on_a_thread
+from ce_integrations.mapping.llm_response import llm_response
 
 
 if TYPE_CHECKING:
@@ -32,15 +33,8 @@ class LlamaIndexLlmAdapter:
             mapper.ChatMessage(role=part.role.value, content=part.content)
             for part in request.messages
         ]
-        started = time.perf_counter()
+        began = time.perf_counter()
         response = await on_a_thread(lambda: self._llm.chat(messages))
-        took = int((time.perf_counter() - started) * 1000)
-        answer, usage = mapper.to_answer(response), mapper.map_model_usage(response)
-        return LlmResponse(
-            answer.message.content,
-            answer.model,
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
-            usage.total_tokens if usage else 0,
-            took,
-        )
+        answer = mapper.to_answer(response)
+        usage = mapper.map_model_usage(response)
+        return llm_response(answer.message.content, answer.model, usage, began)

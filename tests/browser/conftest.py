@@ -24,6 +24,7 @@ from ce_engine import (
 )
 from ce_engine.testing.host import HostApp, assistant, user
 from tests.hosts.cli_host import TIGHT, talk
+from tests.hosts.trouble_host import fill_trouble
 
 
 sync_api = pytest.importorskip(
@@ -133,6 +134,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     yield from serve(store)
 
 
+@pytest.fixture(scope="session")
+def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One in which much went wrong, of three frameworks; all in Chinese."""
+    yield from serve(fill_trouble(tmp_path_factory.mktemp("trouble")))
+
+
 @pytest.fixture
 def own_site(tmp_path: Path) -> Iterator[tuple[Site, ContextEngine]]:
     """One of the test's own, with the engine of an app that goes on writing."""
@@ -156,13 +163,13 @@ def open_tab(browser: Browser) -> Iterator[OpenTab]:
     faults: list[str] = []
     contexts = []
 
-    def opened(site: Site, **options: Any) -> Page:
+    def opened(site: Site, *, refused: bool = False, **options: Any) -> Page:
         context = browser.new_context(viewport={"width": 1360, "height": 860}, **options)
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(f"script failed: {error}"))
-        page.on("console", lambda said: complaint(said, faults))
+        page.on("console", lambda said: complaint(said, faults, refused=refused))
         page.on("dialog", lambda popped: dismissed(popped, faults))
         page.on("request", lambda asked: foreign(site, asked.url, faults))
         page.goto(site.link)
@@ -180,8 +187,10 @@ def dismissed(popped: Dialog, faults: list[str]) -> None:
     popped.dismiss()
 
 
-def complaint(said: ConsoleMessage, faults: list[str]) -> None:
+def complaint(said: ConsoleMessage, faults: list[str], *, refused: bool) -> None:
     kind, text = said.type, said.text
+    if refused and text.startswith("Failed to load resource: the server responded"):
+        return  # an error's page is what was asked for
     # What htmx gives up for a newer request is no fault.
     if kind == "error" and not text.startswith(("htmx:sendAbort", "htmx:afterRequest")):
         faults.append(text)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
 
+from ce_engine import ContextEngine, Scope
+from ce_engine.testing.host import HostApp
 from tests.browser.conftest import HOSTILE, SESSION, OpenTab, Site, sync_api
+from tests.hosts.cli_host import ce
+from tests.hosts.trouble_host import REFUND
 
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 TALK = urlencode({"id": SESSION, "user": "张伟"})
 EVIL = urlencode({"id": HOSTILE, "user": HOSTILE})
@@ -53,6 +60,92 @@ def test_a_page_is_for_all(site: Site, open_tab: OpenTab, name: str, theme: str)
     tab = open_tab(site, color_scheme=theme, reduced_motion="reduce")
     settled(tab, site.at(PAGES[name]))
     assert "\n".join(serious(tab)) == ""
+
+
+TROUBLE = urlencode({"id": REFUND.session_id, "user": REFUND.user_id})
+TROUBLED = {
+    "compare of three frameworks": "/compare?by=framework",
+    "live": "/live",
+    "session": f"/session?{TROUBLE}",
+    "sources that disagree": f"/turn?{TROUBLE}&turn=15",
+    "over the budget": f"/turn?{TROUBLE}&turn=22",
+    "a helper's call": f"/turn?{TROUBLE}&turn=24",
+    "what if": f"/turn?{TROUBLE}&turn=15&window=4000",
+    "found in the turn": f"/turn?{TROUBLE}&turn=15&find=订单",
+}
+
+
+@pytest.mark.parametrize("name", TROUBLED)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_with_trouble_is_for_all(
+    trouble: Site, open_tab: OpenTab, name: str, theme: str
+) -> None:
+    locale = "zh-CN" if theme == "dark" else "en"
+    tab = open_tab(trouble, color_scheme=theme, reduced_motion="reduce", locale=locale)
+    settled(tab, trouble.at(TROUBLED[name]))
+    for fold in tab.locator("details").all():
+        fold.evaluate("fold => { fold.open = true }")
+    assert "\n".join(serious(tab)) == ""
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_evidence_and_traces_are_for_all(trouble: Site, open_tab: OpenTab, theme: str) -> None:
+    tab = open_tab(trouble, color_scheme=theme, reduced_motion="reduce")
+    settled(tab, trouble.at(f"/turn?{TROUBLE}&turn=15"))
+    links = tab.evaluate("[...document.links].map(link => link.href)")
+    for kind in ("/evidence?", "/trace?"):
+        theirs = [link for link in dict.fromkeys(links) if kind in link]
+        for link in (theirs[0], theirs[-1]):
+            settled(tab, link)
+            assert "\n".join(serious(tab)) == "", link
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/session?id=nobody", "/compare?by=nonsense", "/?token=x"]
+)
+def test_an_error_is_for_all(site: Site, open_tab: OpenTab, path: str, theme: str) -> None:
+    tab = open_tab(site, color_scheme=theme, refused=True)
+    settled(tab, site.at(path))
+    assert tab.locator("h1").inner_text()
+    assert "\n".join(serious(tab)) == ""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_store_that_is_gone_is_told_to_all(
+    own_site: tuple[Site, ContextEngine], open_tab: OpenTab, theme: str
+) -> None:
+    site, engine = own_site
+    HostApp(engine, Scope(session_id="s")).ask("Hi?", "Hi.")
+    tab = open_tab(site, color_scheme=theme, refused=True)
+    with sqlite3.connect(site.store.removeprefix("sqlite:///")) as broken:
+        broken.execute("DROP TABLE ce_turns")
+    settled(tab, site.at("/session?id=s"))
+    sync_api.expect(tab.locator("h1")).to_have_text("The store does not answer")
+    assert "\n".join(serious(tab)) == ""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_an_exported_page_is_for_all(
+    trouble: Site, browser: Browser, tmp_path: Path, theme: str, language: str
+) -> None:
+    args = ("--export", str(tmp_path), "--store", trouble.store, "--language", language)
+    assert ce("ui", REFUND.session_id, *args).exit_code == 0
+    [path] = tmp_path.iterdir()
+    tab = browser.new_page(color_scheme=theme)  # type: ignore[arg-type]
+    tab.set_content(without_policy(path.read_text("utf-8")))
+    for fold in tab.locator("details").all()[-3:]:
+        fold.evaluate("fold => { fold.open = true }")
+    assert "\n".join(serious(tab)) == ""
+    tab.close()
+
+
+def without_policy(html: str) -> str:
+    """The page, which lets no script run, for axe's."""
+    assert "default-src 'none'" in html
+    return re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
 
 
 @pytest.mark.parametrize("name", ["sessions", "compare", "live", "hostile session", "hostile turn"])

@@ -193,6 +193,7 @@ def ruled(v: Visitor) -> None:
     rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
+    v.refused(rules.accept, v.scope, [c("constraints.accept.constraint_ids")])
     actor = c("budgets.update.actor")
     v.refused(v.sync.budgets.update, v.scope, BudgetConfig(), 0, actor=actor)
 

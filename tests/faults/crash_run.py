@@ -10,7 +10,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ from tests.faults.crash_child import CHAIN, HAND, LIST, WORK, WORKED, Kill, Talk
 from tests.faults.crash_judge import Line, copied, judge, note, url_of
 from tests.faults.fault_stores import seal
 from tests.faults.ledger import Found, Ledger
+from tests.postgres_server import with_connections
 
 
 FORK = get_context("fork")
@@ -174,7 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
     if options.sealed:
         seal()
-    counts, wrong = run(options.times, options.seed, options.store)
+    # Other tests of this machine may end the server that they share.
+    own = with_connections(100) if options.store == "postgresql" else nullcontext()
+    with own:
+        counts, wrong = run(options.times, options.seed, options.store)
     for each in wrong:
         print(f"FAILED {each}")
     print(f"{options.store}, seed {options.seed}: {options.times} times, {len(wrong)} failed")

@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -27,6 +27,7 @@ from tests.faults.fault_stores import KINDS, seal, url_at
 from tests.faults.ledger import Found, compare
 from tests.faults.together_replacing import Replacing, compare_replaced
 from tests.faults.together_talks import AS_SHIPPED, PATIENT, Heard, Rig, Talk, Waits, ledgers
+from tests.postgres_server import with_connections
 
 
 FORK = get_context("fork")
@@ -200,9 +201,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
     if options.sealed:
         seal()
-    # The wheel's PostgreSQL takes 100 connections, of which a process with two stores has up to 16.
-    size = Size(processes=5) if options.store == "postgresql" else Size()
-    counts, wrong = run(size, options.seed, options.store)
+    # PostgreSQL's own default is 100 connections; each of eight processes with two stores has up to 16.
+    own = with_connections(300) if options.store == "postgresql" else nullcontext()
+    with own:
+        counts, wrong = run(Size(), options.seed, options.store)
     for each in wrong:
         print(f"FAILED {each}")
     print(f"seed {options.seed}: {len(wrong)} failed")

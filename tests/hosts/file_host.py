@@ -49,3 +49,13 @@ async def refused(
                 await call()
             assert expected in str(error.value)
             assert str(store._shelf.root) in str(error.value)
+
+
+async def left_out(store: FileStore, expected: str) -> None:
+    """Lists have the other sessions, and the store names this one with what is `expected`."""
+    assert SCOPE.session_id not in {
+        i.session_id for i in await store.list_sessions(account_id="a", user_id="u")
+    }
+    (said,) = await store.damaged()
+    assert expected in said
+    assert str(of_session(store._shelf.root)) in said

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -57,18 +58,24 @@ def ids_marked(source: str) -> list[str]:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
         else ast.unparse(argument)
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "req"
+        and ast.unparse(node.func) == "pytest.mark.req"
         for argument in node.args
     ]
 
 
-def marked() -> Iterator[tuple[str, str]]:
+@cache
+def marked() -> Sequence[tuple[str, str]]:
     """The file, from the project's root, and the id of every mark."""
-    for folder in WITH_TESTS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            where = path.relative_to(ROOT).as_posix()
-            for name in dict.fromkeys(ids_marked(path.read_text(encoding="utf-8"))):
-                yield where, name
+    return [
+        (path.relative_to(ROOT).as_posix(), name)
+        for folder in WITH_TESTS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if ".mark.req" in (source := path.read_text(encoding="utf-8"))
+        for name in dict.fromkeys(ids_marked(source))
+    ]
 
 
 def register() -> list[Row]:

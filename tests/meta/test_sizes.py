@@ -15,30 +15,30 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
-    "ce_engine": 1350,
-    "ce_engine/apps": 8620,
-    "ce_engine/audit": 3180,
+    "ce_engine": 1360,
+    "ce_engine/apps": 9030,
+    "ce_engine/audit": 3250,
     "ce_engine/memory": 760,
-    "ce_engine/ports": 380,
+    "ce_engine/ports": 390,
     "ce_engine/prepare": 4580,
     "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2760,
-    "ce_engine/sessions": 1470,
-    "ce_engine/stores": 7590,
+    "ce_engine/schema": 2790,
+    "ce_engine/sessions": 1550,
+    "ce_engine/stores": 7970,
     "ce_engine/testing": 2420,
     "ce_engine/text": 4980,
-    "ce_engine/turns": 5660,
+    "ce_engine/turns": 5670,
     "ce_integrations": 40,
     "ce_integrations/calls": 1580,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
-    "ce_integrations/mapping": 720,
+    "ce_integrations/mapping": 730,
     "ce_integrations/testing": 2980,
     "ce_integrations/identity": 560,
     "ce_integrations/wrapping": 570,
 }
-ADAPTER_STATEMENTS = 255  # one framework's folder, without imports and its demo
+ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
 LARGER = {"autogen": 475, "langchain": 554, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"

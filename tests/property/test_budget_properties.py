@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -184,6 +185,11 @@ def torn(messages: list[Message], host: list[HostMessage]) -> bool:
     return False
 
 
+def more(seeds: Iterable[int]) -> Iterator[Any]:
+    """Of `tox -m full` alone."""
+    return (pytest.param(seed, marks=pytest.mark.full) for seed in seeds)
+
+
 @pytest.fixture
 def engine() -> Iterator[ContextEngine]:
     made = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
@@ -192,7 +198,7 @@ def engine() -> Iterator[ContextEngine]:
 
 
 @pytest.mark.req("A-11", "A-12", "D-02")
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", [*range(60), *more(range(60, 150))])
 def test_a_growing_history_in_one_budget(engine: ContextEngine, seed: int) -> None:
     rng = random.Random(seed)
     budget = rng.choice([120, 300, 500, 1000, 2000, 8000])

@@ -13,7 +13,7 @@ from tests.property import room_run
 from tests.property.room_cases import SESSIONS
 
 
-CASES = 40
+CASES = 24
 """Of each framework."""
 
 APART = {"crewai"}

@@ -13,7 +13,7 @@ from tests.property import room_run, tight_cases
 from tests.property.test_room import APART
 
 
-CASES = 40
+CASES = 24
 """Of each framework."""
 
 

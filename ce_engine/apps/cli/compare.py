@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ce_engine.apps.cli import whereabouts
+from ce_engine.apps.cli import missing_hints
 from ce_engine.apps.cli.options import Account, AsJson, Prices, StoreUrl, User
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import find_session, prices_of, reading
@@ -126,7 +126,7 @@ async def _read(
                 calls,
                 f"{said} , of these sessions and this time: `ce sessions --all` lists all, with their times",
             )
-        return calls, f"{said}: {await whereabouts.of_nothing(store, account)}"
+        return calls, f"{said}: {await missing_hints.of_nothing(store, account)}"
 
 
 async def _sessions(

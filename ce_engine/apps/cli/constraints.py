@@ -12,6 +12,7 @@ from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
 from ce_engine.apps.cli.reading import engine_over
 from ce_engine.apps.present.output import console, print_json, printable
 from ce_engine.create import ContextEngine
+from ce_engine.errors import ConfigError
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Constraint
@@ -54,6 +55,10 @@ constraints = typer.Typer(
 def list_(
     *,
     kind: Kind = None,
+    forged: Annotated[
+        bool,
+        typer.Option("--all", help="Also such as are not what was set, and go out in no call."),
+    ] = False,
     store: StoreUrl = None,
     account: Account = "",
     user: User = "",
@@ -62,7 +67,7 @@ def list_(
 ) -> None:
     """List the constraints, or those of a kind, in the order in which they go out."""
     scope = _scope(account, user, project)
-    found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind))
+    found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind, forged=forged))
     _print(found, as_json=as_json)
     if not found and not as_json:
         console().print(
@@ -131,6 +136,30 @@ def delete(
     scope = _scope(account, user, project)
     _run(store, lambda engine: engine.constraints.delete(scope, constraint_id))
     console().print("deleted 1 constraint")
+
+
+@constraints.command()
+def accept(
+    constraint_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID...", help="As `ce constraints list --all` names them."),
+    ] = None,
+    *,
+    none: Annotated[bool, typer.Option("--none", help="None of them is right.")] = False,
+    store: StoreUrl = None,
+    account: Account = "",
+    user: User = "",
+    project: Project = "",
+    as_json: AsJson = False,
+) -> None:
+    """Have these hold as set from now on, and delete the others, where `ce verify` finds them forged or not verified.
+
+    Look at them first: `ce constraints list --all`.
+    """
+    if bool(constraint_ids) == none:
+        raise ConfigError("name the constraints that are right, or give --none if none of them is")
+    scope, ids = _scope(account, user, project), constraint_ids or []
+    _print(_run(store, lambda engine: engine.constraints.accept(scope, ids)), as_json=as_json)
 
 
 def _scope(account: str, user: str, project: str) -> Scope:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ce_engine.apps.cli import whereabouts
+from ce_engine.apps.cli import missing_hints
 from ce_engine.apps.cli.errors import AmbiguousSessionError
 from ce_engine.errors import (
     ConfigError,
@@ -150,7 +150,7 @@ async def find_session(
             "Choose one with --user ID."
         )
     whose = "" if user is None else f" of user {user!r}"
-    where = await whereabouts.of_session(store, session_id, account, sessions)
+    where = await missing_hints.of_session(store, session_id, account, sessions)
     raise SessionNotFoundError(
         f"there is no session {session_id!r}{whose} in account {account!r} of {store.url}: {where}"
     )

@@ -33,7 +33,7 @@ from ce_engine.apps.present.cost_lines import turn_lines
 from ce_engine.apps.present.output import console, moment, print_json, print_under
 from ce_engine.apps.present.turn_table import TurnTable
 from ce_engine.apps.present.turns import (
-    Told,
+    NumberedTurn,
     print_decisions,
     print_ids,
     print_over_budget,
@@ -128,7 +128,7 @@ def _check(turn: str | None, since: str, plot: Path | None, *, follow: bool) -> 
     if follow and plot:
         raise ConfigError("--plot draws what is there: it does not go with --follow. Choose one.")
     if plot is not None:
-        from ce_engine.apps.present.plot import check  # noqa: PLC0415 - only where one is asked for
+        from ce_engine.apps.present.report_plot import check  # noqa: PLC0415 - only where one is asked for
 
         check(plot)
 
@@ -142,7 +142,7 @@ async def _read(
 
 
 async def _explained(
-    url: str | None, session_id: str, account: str, user: str | None, item: Told
+    url: str | None, session_id: str, account: str, user: str | None, item: NumberedTurn
 ) -> Explanation | None:
     """What was brought in; `None` of a turn that cannot be made again, such as a helper's."""
     with suppress(ContextEngineError):  # the rest of the report needs no engine
@@ -174,7 +174,7 @@ def _nothing(there: int, since: str) -> str:
 
 
 def _draw(path: Path, session: str, found: SessionTurns) -> None:
-    from ce_engine.apps.present.plot import draw  # noqa: PLC0415 - only where one is asked for
+    from ce_engine.apps.present.report_plot import draw  # noqa: PLC0415 - only where one is asked for
 
     draw(path, session, found.turns, found.costs)
 
@@ -195,7 +195,7 @@ def _print_one(found: SessionTurns, place: int, made: Explanation | None) -> Non
     print_ids(screen, item)
 
 
-def _place(turns: Sequence[Told], choice: str, session_id: str) -> int:
+def _place(turns: Sequence[NumberedTurn], choice: str, session_id: str) -> int:
     from ce_engine.audit.replay import find_turn  # noqa: PLC0415 - brings half of the engine
 
     return find_turn([item.row for item in turns], choice, session_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.output import print_under
 from ce_engine.apps.present.turn_table import TurnTable, print_sums
-from ce_engine.apps.present.turns import Told
+from ce_engine.apps.present.turns import NumberedTurn
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import Explanation
@@ -35,7 +35,7 @@ class SessionTurns:
         of: how many the session has.
     """
 
-    turns: list[Told]
+    turns: list[NumberedTurn]
     costs: SessionCosts | None
     of: int
 
@@ -50,7 +50,7 @@ def turns_of(
 ) -> SessionTurns:
     """The turns that were opened then or later, with their numbers in the session, and costs."""
     turns = [
-        Told(turn, row, report_of(row.turn_id, row.report))
+        NumberedTurn(turn, row, report_of(row.turn_id, row.report))
         for turn, row in enumerate(rows, start=1)
         if row.opened_at >= since
     ]
@@ -67,7 +67,7 @@ def turns_of(
 
 
 def as_plain(
-    item: Told, spent: SessionCosts | None, place: int, found: Explanation | None = None
+    item: NumberedTurn, spent: SessionCosts | None, place: int, found: Explanation | None = None
 ) -> dict[str, object]:
     """A turn as JSON has it; `place` is its own among the turns of the costs."""
     plain = item.as_json()

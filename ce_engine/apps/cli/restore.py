@@ -41,37 +41,51 @@ def restore(
             f"there is no backup at {str(file)!r}: `ce backup FILE` makes one"
         )
     if scheme_of(url) == "sqlite":
-        count = asyncio.run(_restored_file(file, local_path(url), quiet=quiet or as_json))
+        restored = _restored_file(file, local_path(url), quiet=quiet or as_json)
+        count, unverified = asyncio.run(restored)
         if as_json:
-            print_json({"store": url, "sessions": count})
+            print_json({"store": url, "sessions": count, "unverified": unverified})
         else:
-            typer.echo(printable(f"{url}: {number(count)} sessions, verified"))
+            said = f"{url}: {number(count)} sessions, {number(count - unverified)} verified"
+            typer.echo(
+                printable(said if unverified else f"{url}: {number(count)} sessions, verified")
+            )
         return
     tell(asyncio.run(_restored(file, url, quiet=quiet or as_json)), as_json=as_json)
 
 
-async def _restored_file(file: Path, target: Path, *, quiet: bool) -> int:
-    from ce_engine.audit.copying import GENUINE  # noqa: PLC0415
+async def _restored_file(file: Path, target: Path, *, quiet: bool) -> tuple[int, int]:
     from ce_engine.stores.tables.archives import draft_of, refuse_to_overwrite, snapshot  # noqa: PLC0415
 
     refuse_to_overwrite(target)
-    async with _archive(file, target) as store:
-        engine, keys = patient(store), await store.list_keys()
-        with bar("verifying", len(keys), hidden=quiet) as advance:
-            for key in keys:
-                chain = await store.chain(Scope.of_stored(*key))
-                project = chain.head.project_id if chain else ""
-                found = await engine.verify(Scope.of_stored(*key, project))
-                if found.status not in {*GENUINE, "unverified"}:
-                    raise StoreError(
-                        f"session {key[2]!r} of the backup is {found.status}: {'; '.join(found.wrong)}. Nothing "
-                        f"was restored; `ce copy sqlite:///{file} TO` copies the others."
-                    )
-                advance()
-        with draft_of(target) as draft:
-            await asyncio.to_thread(snapshot, file, draft)
-            _give_secret(target, store.secret)
-        return len(keys)
+    value = _secret_of(file, target)
+    with draft_of(target) as draft:
+        # What was verified is what is moved into place, whatever becomes of the backup meanwhile.
+        await asyncio.to_thread(snapshot, file, draft)
+        async with _archive(draft, value) as store:
+            count, unverified = await _verified(store, file, quiet=quiet)
+        _give_secret(target, value)
+    return count, unverified
+
+
+async def _verified(store: SqlStore, file: Path, *, quiet: bool) -> tuple[int, int]:
+    """How many sessions there are, none of which is forged, and of how many an older release kept no MACs."""
+    from ce_engine.audit.copying import GENUINE  # noqa: PLC0415
+
+    engine, keys, unverified = patient(store), await store.list_keys(), 0
+    with bar("verifying", len(keys), hidden=quiet) as advance:
+        for key in keys:
+            chain = await store.chain(Scope.of_stored(*key))
+            project = chain.head.project_id if chain else ""
+            found = await engine.verify(Scope.of_stored(*key, project))
+            if found.status not in {*GENUINE, "unverified"}:
+                raise StoreError(
+                    f"session {key[2]!r} of the backup is {found.status}: {'; '.join(found.wrong)}. Nothing "
+                    f"was restored; `ce copy sqlite:///{file} TO` copies the others."
+                )
+            unverified += found.status == "unverified"
+            advance()
+    return len(keys), unverified
 
 
 async def _restored(file: Path, url: str, *, quiet: bool) -> CopyReport:
@@ -80,8 +94,9 @@ async def _restored(file: Path, url: str, *, quiet: bool) -> CopyReport:
         raise ConfigError(
             f"{str(target)!r} is there already, and is left as it is; name another place"
         )
-    async with _archive(file, target) as store:
-        _give_secret(target, store.secret)
+    value = _secret_of(file, target)
+    async with _archive(file, value) as store:
+        _give_secret(target, value)
         into = open_store(url)
         try:
             return await copied(store, into, None, None, quiet=quiet)
@@ -94,22 +109,27 @@ def _give_secret(target: Path, value: bytes) -> None:
         secret.put_beside(target, value)
 
 
-@asynccontextmanager
-async def _archive(file: Path, target: Path) -> AsyncIterator[SqlStore]:
-    """The backup as a store that knows the secret, and makes none."""
-    from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
-
+def _secret_of(file: Path, target: Path) -> bytes:
+    """The secret that the backup was made with, wherever it is; none is made."""
     holder = next((place for place in (file, target) if secret.is_there(place)), None)
     if holder is None:
         raise ConfigError(
             f"the secret that the backup was made with is not here, and it was not put into it. Set CE_SECRET, or "
             f"put the key file back as {str(target) + '.key'!r}, and restore again."
         )
+    return secret.from_environment() or secret.beside(holder)
+
+
+@asynccontextmanager
+async def _archive(file: Path, value: bytes) -> AsyncIterator[SqlStore]:
+    """The backup as a store that knows the secret."""
+    from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
+
     store = open_store(f"sqlite:///{file}")
     if not isinstance(store, SqlStore):
         raise StoreError("a backup is an SQLite store")
     store.check_place()
-    store.use_secret(secret.from_environment() or secret.beside(holder))
+    store.use_secret(value)
     try:
         yield store
     finally:

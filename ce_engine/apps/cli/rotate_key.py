@@ -40,6 +40,7 @@ def rotate_key(*, url: StoreUrl = None, quiet: Quiet = False, as_json: AsJson = 
 
 
 async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]:
+    from ce_engine.audit.reading import see_whole  # noqa: PLC0415
     from ce_engine.stores.base import BaseStore  # noqa: PLC0415 - not for every command
 
     async with reading(url) as store:
@@ -55,6 +56,7 @@ async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]
         await (
             store.purge()
         )  # even where nothing was left to do: a run that was stopped may not have
+        await see_whole(store)
     return done, len(keys), settings, cipher.key_id
 
 

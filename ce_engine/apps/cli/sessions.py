@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ce_engine.apps.cli import whereabouts
+from ce_engine.apps.cli import missing_hints
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
 from ce_engine.apps.cli.reading import NAMED_USERS, reading
 from ce_engine.apps.present.output import (
@@ -68,7 +68,7 @@ async def _listed(
         said = f"no sessions of account {account!r}{whose} in {store.url}"
         every = await store.list_sessions(account_id=account, user_id=None, ephemeral=True)
         if not every:
-            return found, f"{said}: {await whereabouts.of_nothing(store, account)}"
+            return found, f"{said}: {await missing_hints.of_nothing(store, account)}"
         mine = [info for info in every if user in (None, info.user_id)]
         if mine:
             return found, f"{said} have a name: --all lists {number(len(mine))} that are ephemeral"

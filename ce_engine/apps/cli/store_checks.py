@@ -15,8 +15,10 @@ from typing import Protocol, runtime_checkable
 
 from ce_engine.apps.cli.checks import Check, Status, failed
 from ce_engine.errors import ConfigError, ContextEngineError
+from ce_engine.ports.store import Store
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
+from ce_engine.stores.base import BaseStore
 from ce_engine.stores.private import is_link, is_open_to_others
 from ce_engine.stores.tables.sqlite import BESIDE
 from ce_engine.stores.urls import DEFAULT, MEMORY, is_server, local_path, masked, scheme_of
@@ -39,6 +41,7 @@ class Weak(Protocol):
     async def weaknesses(self) -> list[tuple[str, str]]: ...
 
 
+_CURE = "Restore it from a backup, or take it away to begin the session anew; see: ce verify"
 SHARED = "Several hosts that share a store need the same one."
 
 
@@ -58,7 +61,9 @@ def store(url: str) -> list[Check]:
     except ContextEngineError as error:
         return [failed("store", error)]
     rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
-    return [_place(scheme, path), *rights, *(_variable() or _key_file(path))]
+    place = _place(scheme, path)
+    damaged = asyncio.run(_damaged_at(path.as_uri())) if scheme == "file" and path.exists() else []
+    return [place, *damaged, *rights, *(_variable() or _key_file(path))]
 
 
 def _answer(url: str) -> Check:
@@ -121,6 +126,22 @@ def _place(scheme: str, path: Path) -> Check:
         return problem or usable(trial, f"{path}, which is made at first use")
 
 
+async def _damaged(opened: Store) -> list[Check]:
+    """A check that fails, of each session that cannot be read and is in no list."""
+    found = await opened.damaged() if isinstance(opened, BaseStore) else []
+    return [Check("session", Status.FAIL, each, _CURE) for each in found]
+
+
+async def _damaged_at(url: str) -> list[Check]:
+    opened = open_store(url)
+    try:
+        return await _damaged(opened)
+    except ContextEngineError:  # it was said already
+        return []
+    finally:
+        await opened.close()
+
+
 async def _opened(scheme: str, path: Path) -> Check | None:
     """Open and write the store; say what is wrong, if something is."""
     opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
@@ -139,13 +160,15 @@ async def _server(url: str) -> list[Check]:
     try:
         await opened.check()
         weak = await opened.weaknesses() if isinstance(opened, Weak) else []
+        damaged = await _damaged(opened)
     except ContextEngineError as error:
         return [failed("store", error)]
     finally:
         await opened.close()
     if not weak:
-        return [Check("store", Status.OK, f"{opened.url}: answers and takes keys")]
-    return [Check("store", Status.WARN, f"{opened.url}: {what}", cure) for what, cure in weak]
+        return [Check("store", Status.OK, f"{opened.url}: answers and takes keys"), *damaged]
+    told = [Check("store", Status.WARN, f"{opened.url}: {what}", cure) for what, cure in weak]
+    return [*told, *damaged]
 
 
 def _usable_folder(_: Path, what: str) -> Check:

@@ -24,6 +24,17 @@ Host = Annotated[
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")]
 
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        dir_okay=False,
+        help="Keep the token in this file, for a program that reads /metrics; it is made if it is not there.",
+        show_default="a new token each time",
+    ),
+]
+
 Chosen = Annotated[
     str | None,
     typer.Argument(
@@ -54,6 +65,7 @@ def ui(  # noqa: PLR0913 - one parameter an option
     host: Host = "127.0.0.1",
     port: Port = 8765,
     open_it: Open = True,
+    token_file: TokenFile = None,
     prices: Prices = None,
     store: StoreUrl = None,
     user: User = None,
@@ -75,7 +87,9 @@ def ui(  # noqa: PLR0913 - one parameter an option
         ) from error
     source = Source(store, account, user, prices=prices_of(prices))
     if export is None:
-        serve(source, host=host, port=port, open_it=open_it, session_id=session)
+        serve(
+            source, host=host, port=port, open_it=open_it, session_id=session, token_file=token_file
+        )
         return
     if session is None:
         raise ConfigError(

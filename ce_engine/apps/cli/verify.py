@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ce_engine.apps.cli import verify_originals, whereabouts
+from ce_engine.apps.cli import missing_hints, verify_originals, verify_settings
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, User
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
@@ -19,6 +19,7 @@ from ce_engine.apps.present.output import console, moment, number, print_json, p
 from ce_engine.errors import ConfigError, FileDamagedError, SessionNotFoundError
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import SettingsVerification
 from ce_engine.stores import secret
 from ce_engine.stores.urls import is_server, local_path
 
@@ -53,13 +54,16 @@ class _Found:
     missing: int = 0
     new: tuple[str, ...] = ()
     originals: Sequence[verify_originals.Checked] = ()
+    settings: Sequence[SettingsVerification] = ()
+    damaged: Sequence[str] = ()
 
     @property
     def code(self) -> int:
         """The exit code."""
         found = {verification.status for _, verification in self.sessions}
+        found |= {verification.status for verification in self.settings}
         gaps = any(report.missing for _, report in self.originals)
-        if self.missing or gaps or "tampered" in found:
+        if self.missing or gaps or self.damaged or "tampered" in found:
             return 1
         return UNVERIFIED if "unverified" in found else 0
 
@@ -89,12 +93,15 @@ def verify(
 
     With --originals, also that each redacted piece has its original there; those without one are named.
 
-    Exit code 1 if something is not what was recorded or not there, 3 if something cannot be verified. Settings of
-    owners and originals have no MACs. With --json, an object a session with session_id, status (intact,
+    Without SESSION, also what owners set (constraints, budgets), and which sessions cannot be read at all.
+
+    Exit code 1 if something is not what was recorded or not there, 3 if something cannot be verified. Originals
+    have no MACs. With --json, an object a session with session_id, status (intact,
     deleted, unverified or tampered), events, rows, tampered_seq (the first event that is not what was
     recorded, or is missing), wrong (what else is not), deleted (what was deleted, and when), unverified,
-    unchecked (events whose key is gone) and anchor; without SESSION, `sessions` has them, and `missing`
-    says how many that the anchors tell of are not there.
+    unchecked (events whose key is gone) and anchor; without SESSION, `sessions` has them, `settings` an
+    object an owner and project, `damaged` what cannot be read, and `missing` says how many that the anchors
+    tell of are not there.
     """
     if anchor is not None and anchor != PRINTED and not Path(anchor).parent.is_dir():
         raise ConfigError(f"the folder of {anchor!r} is not there: nothing can be appended to it")
@@ -127,6 +134,8 @@ async def _verify(
     anchors = anchors_of(lines)
     async with engine_over(*urls) as engine:
         await _check_secret(engine.store, anchors)
+        settings: list[SettingsVerification] = []
+        damaged: list[str] = []
         if session is not None:
             scope = await find_scope(engine.store, session, account=account, user=user)
             sessions = [(scope, await engine.verify(scope, anchors=lines))]
@@ -137,10 +146,12 @@ async def _verify(
                 for scope in scopes:
                     sessions.append((scope, await _one(engine, scope, lines)))
                     advance()
+            settings = await engine.verify_settings(account or None, user, anchors=lines)
+            damaged = await verify_settings.unreadable(engine.store, [each for _, each in sessions])
         of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
-    found = _compared(sessions, anchors, is_whole=is_whole)
-    return replace(found, originals=of_second)
+    found = _compared(sessions, settings, anchors, is_whole=is_whole)
+    return replace(found, originals=of_second, damaged=damaged)
 
 
 async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
@@ -157,7 +168,7 @@ async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
     if secret.from_environment() or (not is_server(url) and secret.is_there(local_path(url))):
         return
     if not there and not anchors:
-        where = await whereabouts.of_nothing(store, "")
+        where = await missing_hints.of_nothing(store, "")
         raise SessionNotFoundError(f"nothing can be verified in {url}: {where}")
     raise ConfigError(
         "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
@@ -184,14 +195,19 @@ async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Sc
 
 
 def _compared(
-    sessions: list[tuple[Scope, Verification]], anchors: Sequence[Anchor], *, is_whole: bool
+    sessions: list[tuple[Scope, Verification]],
+    settings: list[SettingsVerification],
+    anchors: Sequence[Anchor],
+    *,
+    is_whole: bool,
 ) -> _Found:
     """What of the anchors is not there, and which lines are to be appended."""
     from ce_engine.audit.anchors import anchors_of  # noqa: PLC0415
 
     last = {anchor.session: anchor for anchor in anchors}
     new, names = [], set()
-    for _, verification in sessions:
+    verified: list[Verification | SettingsVerification] = [each for _, each in sessions]
+    for verification in [*verified, *settings]:
         if not verification.anchor:
             continue
         [now] = anchors_of(verification.anchor)
@@ -201,7 +217,7 @@ def _compared(
             new.append(str(now))
     missing = len(last.keys() - names) if is_whole else 0
     compared = sum(anchor.session in names for anchor in anchors)
-    return _Found(sessions, compared, missing, tuple(new))
+    return _Found(sessions, compared, missing, tuple(new), settings=settings)
 
 
 def _append(file: Path, lines: Sequence[str]) -> None:
@@ -224,7 +240,9 @@ def _print_json(found: _Found, session: str | None) -> None:
         return
     for item, (scope, _) in zip(made, found.sessions, strict=True):
         item |= {"user_id": scope.user_id, "account_id": scope.account_id}
-    print_json({"sessions": made, "missing": found.missing})
+    settings = verify_settings.as_json(found.settings)
+    more = {"settings": settings, "damaged": list(found.damaged), "missing": found.missing}
+    print_json({"sessions": made, **more})
 
 
 def _print(found: _Found, file: Path | None, anchor: str | None) -> None:
@@ -232,10 +250,16 @@ def _print(found: _Found, file: Path | None, anchor: str | None) -> None:
     for scope, verification in found.sessions:
         for line in _lines(scope, verification):
             screen.print(printable(line))
-    for line in verify_originals.lines(found.originals):
+    for line in (
+        *verify_settings.lines(found.settings),
+        *(f"damaged: {each}" for each in found.damaged),
+        *verify_originals.lines(found.originals),
+    ):
         screen.print(printable(line))
     if found.missing:
-        screen.print(f"{number(found.missing)} sessions that the anchors tell of are not there")
+        screen.print(
+            f"{number(found.missing)} sessions, or settings of owners, that the anchors tell of are not there"
+        )
     if file is not None:
         screen.print(
             printable(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
+from ce_engine.apps.present.report_lines import code_words
 from ce_engine.audit.compare.figures import Comparison, Cost, Figures, Spread
 from ce_engine.audit.compare.records import TAG
 from ce_engine.sessions.spending import MARGIN
@@ -29,9 +30,9 @@ class Line:
     bad: Callable[[Figures], bool] = lambda _: False
 
 
-def shown(name: str) -> str:
+def shown(name: str, say: Say = ENGLISH) -> str:
     """A group's name, or what stands for none."""
-    return name or NONE
+    return name or say(NONE)
 
 
 def subject(by: str) -> str:
@@ -184,12 +185,14 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
         )
     if total.cost and total.cost.unpriced:
-        models = ", ".join(shown(name) for name in total.cost.unpriced_models)
+        models = ", ".join(shown(name, say) for name in total.cost.unpriced_models)
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
     if comparison.prices and total.provider_cached is None and total.cached_prefix:
         yield say("no provider told what it had cached: the cost takes it that the prefix was")
     for code, times in total.degradation_codes.items():
-        yield say("{code} {count} times", code=code, count=times)
+        meaning = code_words(code, say)
+        known = f": {meaning}" if meaning != code else ""
+        yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + known
 
 
 COLUMNS = (

@@ -140,7 +140,7 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
                 Part("new", f.tokens_sent / most),
                 Part("track", max(0, f.tokens_saved) / most),
             ]
-            yield Bar(shown(name), value, parts)
+            yield Bar(shown(name, say), value, parts)
 
     key = [
         ("new", say("sent to the model")),
@@ -162,7 +162,7 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
             )
             fresh, whole = f.tokens_sent - f.cached_prefix, f.calls * most
             parts = [Part("cached", f.cached_prefix / whole), Part("new", fresh / whole)]
-            yield Bar(shown(name), value, parts)
+            yield Bar(shown(name, say), value, parts)
 
     key = [
         ("cached", say("same beginning as the call before: cacheable")),
@@ -187,7 +187,7 @@ def _costs(rows: Sequence[Row], currency: str, say: Say) -> Panel:
                     cost=cost_text(f.cost, paid, currency, say),
                     each=each,
                 )
-            yield Bar(shown(name), value, [Part("new", f.cost.amount / most if f.cost else 0)])
+            yield Bar(shown(name, say), value, [Part("new", f.cost.amount / most if f.cost else 0)])
 
     what = say("By the price table, the cached prefix apart.")
     return Panel(say("Cost"), what, [], list(bars()))
@@ -203,7 +203,7 @@ def _times(rows: Sequence[Row], say: Say) -> Panel:
             found = [(kind, spread) for kind, spread in pairs if spread]
             said = [_p50_p95(spread, kind, say) for kind, spread in found]
             ranges = [Range(kind, s.p50 / most, s.p95 / most) for kind, s in found]
-            yield Bar(shown(name), " · ".join(said) or say("not told"), ranges=ranges)
+            yield Bar(shown(name, say), " · ".join(said) or say("not told"), ranges=ranges)
 
     key = [("new", say("whole answer"))]
     if any(f.first_token_ms for _, f in rows):

@@ -9,14 +9,6 @@ from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.report import ConflictRecord, Report
 
 
-RESOLUTIONS = {
-    "newer": "the newer one counts",
-    "confidence": "the surer one counts",
-    "keep_all": "all of them go out, with a note",
-    "note": "all of them go out, with a note",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of those that disagree; `evidence` is `None` where it is not there any more."""
@@ -30,7 +22,7 @@ class Side:
         if self.evidence is None:
             return ""
         source = self.evidence.source
-        return source.uri or source.name or source.kind.value
+        return source.uri or source.name
 
     @property
     def at(self) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ce_engine.apps.present.html_text import line
+from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.output import short_id
+from ce_engine.apps.present.vocabulary import word
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.trace import EvidenceTrace, Trace
@@ -56,6 +58,7 @@ class Edge:
 class Graph:
     """Nodes by key, in the order in which they are drawn, and their edges."""
 
+    say: Say = ENGLISH
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     left_out: int = 0
@@ -83,15 +86,21 @@ class Graph:
         return [nodes for _, nodes in sorted(by_column.items())]
 
 
-def graph(found: Trace, document: SessionDocument | None, turns: dict[str, int]) -> Graph:
+def graph(
+    found: Trace,
+    document: SessionDocument | None,
+    turns: dict[str, int],
+    say: Say = ENGLISH,
+) -> Graph:
     """The graph of a trace.
 
     Args:
         found: where it leads.
         document: of the session; without it, messages are known by their ids alone.
         turns: numbers of turns by the message that each gave as its answer.
+        say: the language of the titles.
     """
-    made = Graph()
+    made = Graph(say)
     stored = document.session.messages if document is not None else []
     messages = {m.message_id: m for m in stored if m.message_id}
     if document is None:
@@ -138,25 +147,25 @@ def _message(
     made: Graph, message: Message, turns: dict[str, int], *, is_asked: bool = False
 ) -> bool:
     name = message.message_id or ""
-    who = message.author.id if message.author else message.role.value
-    title, turn = f"{message.role.value} · {who}", turns.get(name)
+    role = word(message.role.value, made.say)
+    title, turn = f"{role} · {message.author.id}" if message.author else role, turns.get(name)
     node = Node(name, "message", READER, title, line(message.content), turn, is_asked)
     return made.add(f"m:{name}", node)
 
 
 def _evidence(made: Graph, item: EvidenceTrace, found: Trace) -> None:
     name, evidence = item.ref.evidence_id, item.evidence
-    kind = evidence.type.value if evidence is not None else "kept elsewhere"
+    kind = word(evidence.type.value, made.say) if evidence else made.say("kept elsewhere")
     text = line(item.text or evidence.content) if evidence is not None else ""
     is_asked = found.kind == "evidence" and found.id == name
-    node = Node(name, "evidence", EVIDENCE, kind.replace("_", " "), text, None, is_asked)
+    node = Node(name, "evidence", EVIDENCE, kind, text, None, is_asked)
     made.add(f"e:{name}", node)
 
 
 def _source(made: Graph, item: EvidenceTrace, turns: dict[str, int]) -> None:
     """What made the evidence: a tool's run, a model call, or where it says that it is from."""
     key = f"e:{item.ref.evidence_id}"
-    for name, node in _sources(item):
+    for name, node in _sources(item, made.say):
         if made.add(name, node):
             made.link(name, key)
     asking = item.asked_by
@@ -164,15 +173,15 @@ def _source(made: Graph, item: EvidenceTrace, turns: dict[str, int]) -> None:
         name = asking.message_id or ""
         turn = turns.get(name, item.turn)
         said = asking.content or ", ".join(call.name for call in asking.tool_calls or ())
-        node = Node(name, "message", ASKED, asking.role.value, line(said), turn)
+        node = Node(name, "message", ASKED, word(asking.role.value, made.say), line(said), turn)
         if made.add(f"a:{name}", node):
             made.link(f"a:{name}", f"t:{item.tool_call.tool_call_id}")
 
 
-def _sources(item: EvidenceTrace) -> Iterator[tuple[str, Node]]:
+def _sources(item: EvidenceTrace, say: Say) -> Iterator[tuple[str, Node]]:
     if (call := item.tool_call) is not None:
         text = f"{call.tool}({arguments(call.args_digest)})"
-        title = f"{call.tool} · {call.status.value}, {call.duration_ms} ms"
+        title = f"{call.tool} · {word(call.status.value, say)}, {call.duration_ms} ms"
         yield (
             f"t:{call.tool_call_id}",
             Node(call.tool_call_id, "tool_call", SOURCE, title, line(text), item.turn),
@@ -181,11 +190,11 @@ def _sources(item: EvidenceTrace) -> Iterator[tuple[str, Node]]:
         title = usage.model or usage.provider or short_id(usage.model_usage_id)
         yield (
             f"u:{usage.model_usage_id}",
-            Node(usage.model_usage_id, "model_call", SOURCE, title, spent(usage), item.turn),
+            Node(usage.model_usage_id, "model_call", SOURCE, title, spent(usage, say), item.turn),
         )
     elif item.evidence is not None:
         source = item.evidence.source
-        title = source.name or source.kind.value
+        title = source.name or word(source.kind.value, say)
         yield (
             f"s:{source.kind.value}:{source.name}:{source.uri}",
             Node("", "document", SOURCE, title, source.uri, item.turn),

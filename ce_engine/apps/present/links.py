@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import number, short_id
 from ce_engine.schema.document import Evidence, Message, ModelUsage, SessionDocument, ToolCall
 from ce_engine.schema.enums import EvidenceType, Role, ToolCallStatus
@@ -54,16 +55,16 @@ class Links:
             if evidence.type is EvidenceType.LLM_OUTPUT
         }
 
-    def source(self, evidence: Evidence) -> str:
+    def source(self, evidence: Evidence, say: Say = ENGLISH) -> str:
         """The call that made the evidence, as `show` names it below; what is missing is said."""
         links = evidence.links
         if links.tool_call_id is not None:
-            missing = "" if links.tool_call_id in self.calls else " (not recorded)"
-            return f"call {short_id(links.tool_call_id)}{missing}"
+            missing = "" if links.tool_call_id in self.calls else say(" (not recorded)")
+            return f"{say('call {id}', id=short_id(links.tool_call_id))}{missing}"
         if links.model_usage_id is not None:
-            missing = "" if links.model_usage_id in self.usages else " (not recorded)"
-            return f"usage {short_id(links.model_usage_id)}{missing}"
-        return "no call"
+            missing = "" if links.model_usage_id in self.usages else say(" (not recorded)")
+            return f"{say('usage {id}', id=short_id(links.model_usage_id))}{missing}"
+        return say("no call")
 
     def way_back(self, evidence_id: str) -> str:
         """A piece of evidence and the call that made it, on one line."""
@@ -104,12 +105,12 @@ class Links:
             usage = self.usages[turn.model_usage_id]
             yield "used", f"usage {short_id(usage.model_usage_id)} {spent(usage)}"
 
-    def asked(self, message: Message) -> list[str]:
+    def asked(self, message: Message, say: Say = ENGLISH) -> list[str]:
         """The tool calls that a message asks for: ours of it, its name and arguments."""
         found = []
         for position, request in enumerate(message.tool_calls or ()):
             key = f"{message.message_id}:{position}"
-            name = short_id(key) if key in self.calls else "not run"
+            name = short_id(key) if key in self.calls else say("not run")
             found.append(f"{name} {request.name}({arguments(request.args)})")
         return found
 
@@ -119,8 +120,10 @@ def arguments(args: dict[str, object]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 
-def spent(usage: ModelUsage) -> str:
-    """Model, tokens and time of a model call."""
+def spent(usage: ModelUsage, say: Say = ENGLISH) -> str:
+    """Model and tokens of a model call."""
     mark = "~" if usage.params.get("estimated") else ""
-    tokens = f"{mark}{number(usage.prompt_tokens)} + {number(usage.completion_tokens)} tokens"
+    tokens = (
+        f"{mark}{number(usage.prompt_tokens)} + {number(usage.completion_tokens)} {say('tokens')}"
+    )
     return ", ".join(part for part in (usage.model, tokens) if part)

@@ -6,11 +6,11 @@ A turn is one unit wide, so that the `viewBox` zooms; colours are attributes, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from ce_engine.apps.present.html_text import line, plain
-from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, NO_LANE, Timeline
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, NO_LANE, TITLES, Timeline
 
 
 COLOURS = {
@@ -33,22 +33,9 @@ MOST_TRACKS = 12
 """Lanes that have a track of their own; those that begin later share the last one."""
 GUTTER = 76
 GRID = 4
+ROUND = (10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
+"""Steps of a scale that are read at once, in tenths of a power of ten."""
 _UNITS = ((1_000_000, "M"), (1_000, "k"))
-
-
-@dataclass(frozen=True, slots=True)
-class Titles:
-    """The words in a picture."""
-
-    alt: str = "Tokens of each turn, by layer, against the budget"
-    tokens: str = "tokens"
-    messages: str = "messages given; below the line: left out"
-    lanes: str = "lanes"
-    unnamed: str = "(no name)"
-    others: str = "others"
-
-
-ENGLISH = Titles()
 
 
 def height(found: Timeline) -> int:
@@ -58,7 +45,7 @@ def height(found: Timeline) -> int:
 
 def drawing(
     found: Timeline,
-    titles: Titles = ENGLISH,
+    say: Say = ENGLISH,
     name: str = "timeline",
     address: Callable[[int], str] | None = None,
 ) -> str:
@@ -66,15 +53,16 @@ def drawing(
 
     Args:
         found: what is drawn.
-        titles: the words in it.
+        say: the language of the words in it.
         name: begins its ids, of which a page may have each once.
         address: of each turn, by its number, `""` for none: where no script opens it. With it every turn tells
             its figures where a pointer rests on it.
     """
     turns, high = max(1, len(found)), height(found)
+    alt = say("Tokens of each turn, by layer, against the budget")
     head = (
         f'<svg class="timeline-svg" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
-        f'preserveAspectRatio="none" role="img" aria-label="{plain(titles.alt)}">'
+        f'preserveAspectRatio="none" role="img" aria-label="{plain(alt)}">'
     )
     parts = [
         head,
@@ -82,31 +70,35 @@ def drawing(
         *_bars(found, name),
         *_list(found),
         *_lanes(found),
-        *(_turns(found, address, high) if address is not None else ()),
+        *(_turns(found, address, high, say) if address is not None else ()),
         f'<rect class="here" width="1" y="0" height="{high}" fill="#000" fill-opacity="0"/>',
         "</svg>",
     ]
     return "".join(parts)
 
 
-def _turns(found: Timeline, address: Callable[[int], str], high: int) -> Iterator[str]:
+def _turns(found: Timeline, address: Callable[[int], str], high: int, say: Say) -> Iterator[str]:
     """A place to point at for each turn."""
     for place, turn in enumerate(found.turns):
         box = (
             f'<rect x="{place}" width="1" height="{high}" fill="#fff" fill-opacity="0">'
-            f"<title>{plain(figures(found, place))}</title></rect>"
+            f"<title>{plain(figures(found, place, say))}</title></rect>"
         )
         link = address(turn)
         yield f'<a href="{escape(link)}">{box}</a>' if link else box
 
 
-def figures(found: Timeline, place: int) -> str:
+def figures(found: Timeline, place: int, say: Say = ENGLISH) -> str:
     """One turn in a line."""
     budget = f" / {found.budget[place]:,}" if found.budget[place] else ""
     parts = [f"{found.turns[place]}", found.lanes[found.lane[place]]]
-    parts.append(f"{found.used[place]:,}{budget} tokens")
-    parts += [f"{name} {column[place]:,}" for name, column in found.layers.items() if column[place]]
-    parts += [MARKS[mark] for mark in found.marks.get(place, ())]
+    parts.append(f"{found.used[place]:,}{budget} {say('tokens')}")
+    parts += [
+        f"{say(TITLES[name])} {column[place]:,}"
+        for name, column in found.layers.items()
+        if column[place]
+    ]
+    parts += [say(MARKS[mark]) for mark in found.marks.get(place, ())]
     return " · ".join(filter(None, parts))
 
 
@@ -114,7 +106,7 @@ GAPS_UP_TO = 300
 """Turns in view between which a gap is seen; between more it would only make all of it paler."""
 
 
-def gutter(found: Timeline, titles: Titles = ENGLISH) -> str:
+def gutter(found: Timeline, say: Say = ENGLISH) -> str:
     """What stands beside the picture: the scale, and the names of what is drawn."""
     high, most = height(found), scale(found)
     texts = [
@@ -126,7 +118,7 @@ def gutter(found: Timeline, titles: Titles = ENGLISH) -> str:
     names = _tracks(found)
     top += LIST + GAP
     for place, lane in enumerate(names):
-        texts.append(_label(top + place * TRACK + TRACK / 2, line(lane or titles.unnamed, 11)))
+        texts.append(_label(top + place * TRACK + TRACK / 2, line(lane or say("(no name)"), 11)))
     return (
         f'<svg class="gutter" width="{GUTTER}" height="{high}" aria-hidden="true" '
         f'font-family="system-ui, sans-serif" font-size="11">{"".join(texts)}</svg>'
@@ -142,12 +134,11 @@ def _label(y: float, text: str) -> str:
 
 def scale(found: Timeline) -> int:
     """The tokens at the top of the bars: a round number."""
-    most = max(found.most, GRID)
-    unit = 1
-    while unit * 10 <= most:
+    step, unit = max(found.most, GRID) / GRID, 1
+    while unit * 10 < step:
         unit *= 10
-    steps = (unit * n // 2 for n in range(2, 21))
-    return next((step for step in steps if step >= most and not step % GRID), 10 * unit)
+    tenths = (unit * n for n in ROUND if not unit * n % 10)
+    return GRID * next(tenth // 10 for tenth in tenths if tenth >= 10 * step)
 
 
 def short(value: int) -> str:
@@ -307,9 +298,7 @@ def _gaps(name: str) -> str:
 
 __all__ = [
     "COLOURS",
-    "ENGLISH",
     "NO_LANE",
-    "Titles",
     "drawing",
     "gutter",
     "height",

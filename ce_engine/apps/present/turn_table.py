@@ -19,7 +19,8 @@ from ce_engine.apps.present.output import (
     print_under,
     printable,
 )
-from ce_engine.apps.present.turns import FITS, HEADS, Told, estimator_of, figures, why
+from ce_engine.apps.present.turns import FITS, HEADS, NumberedTurn, figures, why
+from ce_engine.apps.present.vocabulary import estimator_words
 from ce_engine.schema.report import Report
 
 
@@ -69,7 +70,7 @@ class TurnTable:
         self.is_shortened = False
         """Whether a reason was."""
 
-    def print(self, turns: Sequence[Told]) -> None:
+    def print(self, turns: Sequence[NumberedTurn]) -> None:
         """Print turns; with the first ones the head."""
         if not turns:
             return
@@ -135,7 +136,7 @@ class TurnTable:
             return INDENT
         return sum(self._widths) + len(self._gap) * len(self._widths)
 
-    def _print(self, item: Told, line: str) -> None:
+    def _print(self, item: NumberedTurn, line: str) -> None:
         screen, reason, told = self._screen, why(item), self._styled(item, line)
         room = max(1, screen.width - self._indent)
         if self._one_line:
@@ -153,7 +154,7 @@ class TurnTable:
         if reason != FITS:
             print_under(screen, INDENT, reason, style="dim")
 
-    def _styled(self, item: Told, line: str) -> Text:
+    def _styled(self, item: NumberedTurn, line: str) -> Text:
         made = Text(line)
         if BAR not in self._columns:
             return made
@@ -174,7 +175,7 @@ class TurnTable:
 
 def print_sums(
     screen: Console,
-    turns: Sequence[Told],
+    turns: Sequence[NumberedTurn],
     costs: Iterable[tuple[str, str]],
     *,
     of: int,
@@ -195,7 +196,7 @@ def print_sums(
     said += [f"{len(turns) - len(reports)} without a report"] if len(reports) < len(turns) else []
     over = sum(report.over_budget for report in reports)
     said += [f"{number(over)} over the budget"] if over else []
-    estimators = {estimator_of(report) for report in reports if report.estimator}
+    estimators = {estimator_words(report.estimator) for report in reports if report.estimator}
     said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
     lines = [
         ("sum", " · ".join(said)),

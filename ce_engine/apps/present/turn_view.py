@@ -11,6 +11,7 @@ from itertools import groupby
 from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.vocabulary import attachment_words, word
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import (
@@ -140,7 +141,13 @@ class Fold:
         return sum(row.tokens for row in self.rows)
 
 
-def turn_rows(replay: Replay, found: Explanation | None, report: Report, links: Links) -> list[Row]:
+def turn_rows(
+    replay: Replay,
+    found: Explanation | None,
+    report: Report,
+    links: Links,
+    say: Say = ENGLISH,
+) -> list[Row]:
     """The messages of a turn in their order, with what became of each and why.
 
     Args:
@@ -148,13 +155,14 @@ def turn_rows(replay: Replay, found: Explanation | None, report: Report, links: 
         found: what was brought in for it, and what was passed over.
         report: as it is stored.
         links: of the session.
+        say: the language of what is said of calls and attachments.
     """
     messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
     parts = in_order(replay.sent, messages)
     fates = Fates(report.prune_decisions, [part.message_id for part in parts])
     passed = {piece.id: piece for piece in found.passed_over} if found else {}
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
-    return [_row(part, messages, fates, links, passed, brought) for part in parts]
+    return [_row(part, messages, fates, links, passed, brought, say) for part in parts]
 
 
 def folded(rows: Sequence[Row]) -> list[Row | Fold]:
@@ -229,19 +237,20 @@ def _row(
     links: Links,
     passed: Mapping[str, PassedOver],
     brought: Mapping[str, BroughtIn],
+    say: Say,
 ) -> Row:
     name = part.message_id or ""
     message = messages.get(name)
     row = Row(part.index, part.role, part.action, _reason(part, fates), part.tokens, message)
     if message is not None:
-        row.text, row.asked = message.content, links.asked(message)
-        row.attachments = [each.label() for each in message.attachments or ()]
+        row.text, row.asked = message.content, links.asked(message, say)
+        row.attachments = [attachment_words(each, say) for each in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
-    elif part.role is Role.SYSTEM and part.index is not None:
-        row.text = part.content
     if part.action in ("shortened", "extended", "restored") and part.content != row.text:
-        row.sent, row.pieces = part.content, difference(row.text, part.content)
+        # Of a system message, which is never stored, only what we put into it is there.
+        row.sent = part.content.strip() if part.role is Role.SYSTEM else part.content
+        row.pieces = difference(row.text, row.sent)
     elif part.action == "injected":
         row.sent = part.content
     row.passed_over, row.brought_in = passed.get(name), brought.get(name)
@@ -325,7 +334,9 @@ def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
         return say(WHY[reason])
     action, code = reason
     words = ACTIONS.get(action)
-    return say(words) if words and not code else f"{action} {code.replace('_', ' ')}".strip()
+    if words and not code:
+        return say(words)
+    return f"{word(action, say)} {code.replace('_', ' ')}".strip()
 
 
 ACTIONS = {

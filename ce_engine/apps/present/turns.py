@@ -18,14 +18,15 @@ from ce_engine.apps.present.output import (
     printable,
     short_id,
 )
-from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.vocabulary import estimator_words
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.turns.report.over_budget import names
 
 
 @dataclass(slots=True)
-class Told:
+class NumberedTurn:
     """A turn with its number, from 1, and its report, if one is stored."""
 
     turn: int
@@ -72,7 +73,7 @@ FITS = "everything fits"
 INDENT = 12
 
 
-def figures(item: Told) -> tuple[str, ...]:
+def figures(item: NumberedTurn) -> tuple[str, ...]:
     """The figures of one turn, as in `HEADS`; a dash for nothing."""
     report = item.report
     if report is None:
@@ -97,16 +98,16 @@ def _same(report: Report) -> str:
     return percent(unchanged, report.token_used)
 
 
-def why(item: Told) -> str:
+def why(item: NumberedTurn) -> str:
     """Why it went out as it did, in one line."""
     if item.report is None:
         return "no report is stored"
     said = ["helper call"] if item.report.purpose != "chat" else []
-    said += reasons(item.report)
+    said += report_lines(item.report)
     return "; ".join(said) or FITS
 
 
-def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
+def print_over_budget(screen: Console, told: Sequence[NumberedTurn]) -> None:
     """The calls that went out over their budget, with the causes, if there are any."""
     by_cause: dict[str, list[str]] = {}
     for item in told:
@@ -124,12 +125,7 @@ def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
     print_under(screen, 0, f"{calls} over the budget: {'; '.join(each)}", style="bold")
 
 
-def estimator_of(report: Report) -> str:
-    """The estimator's name, with the model's where it is known."""
-    return report.estimator.replace("/ ", " ").removesuffix("/")
-
-
-def print_turn(screen: Console, item: Told, costs: Iterable[tuple[str, str]]) -> None:
+def print_turn(screen: Console, item: NumberedTurn, costs: Iterable[tuple[str, str]]) -> None:
     """One turn with its figures and what it cost."""
     screen.print(Text(printable(f"turn {item.turn}  {item.row.turn_id}"), style="bold"))
     for name, value in [*_facts(item), *(costs if item.report is not None else ())]:
@@ -138,7 +134,7 @@ def print_turn(screen: Console, item: Told, costs: Iterable[tuple[str, str]]) ->
         screen.print("no report is stored")
 
 
-def print_ids(screen: Console, item: Told) -> None:
+def print_ids(screen: Console, item: NumberedTurn) -> None:
     """What the turn belongs to and led to, by the ids that other commands take."""
     row = item.row
     names = {"request": row.request_id, "lane": row.lane, "framework": row.framework}
@@ -166,7 +162,7 @@ def print_decisions(screen: Console, report: Report) -> None:
     print_columns(screen, ("block", "action", "why", "tokens"), rows, numbers={"tokens"})
 
 
-def _facts(item: Told) -> Iterator[tuple[str, str]]:
+def _facts(item: NumberedTurn) -> Iterator[tuple[str, str]]:
     """What there is to tell of one turn beside its decisions."""
     row, report = item.row, item.report
     times = f"{moment(row.opened_at)} to {moment(row.closed_at) or '...'} UTC"
@@ -188,5 +184,5 @@ def _facts(item: Told) -> Iterator[tuple[str, str]]:
         yield "prefix", f"{same}; then {broken}" if broken else same
     payload = report.payload_tokens.items()
     yield "of these", " · ".join(f"{kind.replace('_', ' ')} {number(n)}" for kind, n in payload)
-    yield "counted by", estimator_of(report)
+    yield "counted by", estimator_words(report.estimator)
     yield "why", why(item)

@@ -17,11 +17,11 @@ from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links, arguments
-from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
-from ce_engine.apps.present.timeline_svg import Titles, drawing, gutter
+from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.turn_view import Fold, folded, reason_words, turn_rows
-from ce_engine.apps.web.page import STATIC, environment
+from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -139,7 +139,7 @@ async def _turn(
         "report": report,
         "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
         "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
-        "reasons": list(reasons(report, say)) if report else [],
+        "reasons": list(report_lines(report, say)) if report else [],
         "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
         if report
         else [],
@@ -153,7 +153,7 @@ async def _turn(
     with suppress(ContextEngineError):  # a helper's call: its figures stand
         replay = await engine.replay(session.scope, row.turn_id)
         found = await engine.explain(session.scope, row.turn_id)
-        made["rows"] = folded(turn_rows(replay, found, report, session.links))
+        made["rows"] = folded(turn_rows(replay, found, report, session.links, session.say))
         made["brought"] = found.brought_in
     return made
 
@@ -170,9 +170,6 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
     def address(turn: int) -> str:
         return f"#turn-{turn}" if turn > first else ""
 
-    drawn = Titles(
-        alt=say("Tokens of each turn, by layer, against the budget"), unnamed=say("(no name)")
-    )
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
     values: Mapping[str, Any] = {
         **_words(say),
@@ -182,8 +179,8 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "told": told,
         "first": first,
         "styles": Markup(styles),  # noqa: S704 - our own files
-        "svg": Markup(drawing(session.found, drawn, address=address)),  # noqa: S704 - escaped in it
-        "gutter": Markup(gutter(session.found, drawn)),  # noqa: S704
+        "svg": Markup(drawing(session.found, say, address=address)),  # noqa: S704 - escaped in it
+        "gutter": Markup(gutter(session.found, say)),  # noqa: S704
         "headline": spent.headline(say),
         "lines": list(spent.lines(say)),
         "is_fold": lambda item: isinstance(item, Fold),
@@ -200,7 +197,7 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
 def _words(say: Say) -> dict[str, Any]:
     """All words of the page that are not in its template."""
     return {
-        "t": say,
+        **sayers(say),
         "titles": {name: say(title) for name, title in TITLES.items()},
         "meanings": {name: say(text) for name, text in MEANINGS.items()},
         "why": lambda reason: reason_words(reason, say),

@@ -252,7 +252,7 @@ class SessionIndex:
 
     async def _list(self, limit: int | None) -> None:
         began = time.monotonic()
-        infos = await self._listed_by_store(limit=limit)
+        infos = await self._reader.sessions(limit=limit)
         if limit is None or len(infos) < limit:
             there = {(info.user_id, info.session_id) for info in infos}
             self._lines = {key: line for key, line in self._lines.items() if key in there}
@@ -267,16 +267,7 @@ class SessionIndex:
         if newest is None or time.monotonic() > self._clock.listed + due:
             await self._list(None)
         else:
-            self._take(await self._listed_by_store(since=iso(newest - OVERLAP)))
-
-    async def _listed_by_store(
-        self, *, since: str = "", limit: int | None = None
-    ) -> list[SessionInfo]:
-        reader = self._reader
-        infos = await reader.store.list_sessions(
-            account_id=reader.account, user_id=reader.user, ephemeral=True, since=since, limit=limit
-        )
-        return [info for info in infos if reader.may_list(info)]
+            self._take(await self._reader.sessions(since=iso(newest - OVERLAP)))
 
     def _take(self, infos: Sequence[SessionInfo]) -> None:
         """Know these; those that are new or were written to are to be read."""

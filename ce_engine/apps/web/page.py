@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from ce_engine.apps.present.language import Language, chosen, languages
+from ce_engine.apps.present.language import Language, Say, chosen, languages
+from ce_engine.apps.present.report_lines import code_words
+from ce_engine.apps.present.vocabulary import (
+    attachment_words,
+    estimator_words,
+    problem_words,
+    speaker,
+    word,
+)
 from ce_engine.apps.web.filters import FILTERS, seen
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
@@ -79,10 +87,17 @@ def static_url(name: str) -> str:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page of a template.
 
-    It has beside `values`: `t` (says a text in the reader's language), `taste`, `languages`, `here`
+    It has beside `values`: `t` (says a text in the reader's language), `word` and its like (values of
+    vocabularies), `taste`, `languages`, `here`
     (its own address), `part` (whether htmx asked, for a part of the page).
     """
     return HTMLResponse(rendered(request, template, **values), status)
+
+
+def sayers(say: Say) -> Mapping[str, Any]:
+    """What templates say things with."""
+    words = (word, speaker, code_words, estimator_words, problem_words, attachment_words)
+    return {"t": say, **{function.__name__: partial(function, say=say) for function in words}}
 
 
 def rendered(request: Request, template: str, **values: Any) -> str:
@@ -90,7 +105,7 @@ def rendered(request: Request, template: str, **values: Any) -> str:
     taste = taste_of(request)
     query = f"?{request.url.query}" if request.url.query else ""
     context: Mapping[str, Any] = {
-        "t": taste.language,
+        **sayers(taste.language),
         "taste": taste,
         "languages": languages(),
         "here": f"{request.url.path}{query}",

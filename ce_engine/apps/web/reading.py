@@ -7,10 +7,11 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ce_engine.apps.cli.audited import operator
 from ce_engine.apps.cli.reading import engine_on, reading
+from ce_engine.apps.web.read_once import ReadOnce, reading_once
 from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
 from ce_engine.errors import ScopeViolationError, SessionNotFoundError
@@ -67,7 +68,7 @@ class Reader:
     """An open store. Pages read it inside `looking`."""
 
     def __init__(self, store: Store, source: Source) -> None:
-        self.store, self.source = store, source
+        self.store, self.source = cast("Store", ReadOnce(store)), source
         self.account, self.user = source.account, source.user
         self.prices = source.prices or prices_here()
         self.actor = operator()
@@ -79,6 +80,8 @@ class Reader:
     @contextmanager
     def looking(self, door: str, action: Action, scope: Scope) -> Iterator[None]:
         """One look of the operator's at a session: whether that is allowed, and a record of it.
+
+        What is read of the session inside is read once.
 
         Args:
             door: what looks, such as `ui turn`.
@@ -96,7 +99,7 @@ class Reader:
                 door, action, self.actor, scope, began=began, status="denied", error=error
             )
             raise
-        with operating(self._guard, door, action, self.actor, scope):
+        with operating(self._guard, door, action, self.actor, scope), reading_once():
             yield
 
     @contextmanager
@@ -116,6 +119,13 @@ class Reader:
         except ScopeViolationError:
             return False
         return True
+
+    async def sessions(self, since: str = "", limit: int | None = None) -> list[SessionInfo]:
+        """The sessions that the operator may know of, runs without a named one too, newest first."""
+        infos = await self.store.list_sessions(
+            account_id=self.account, user_id=self.user, ephemeral=True, since=since, limit=limit
+        )
+        return [info for info in infos if self.may_list(info)]
 
     async def scope(self, user_id: str, session_id: str) -> Scope:
         """The scope of a session that is there, its project included.

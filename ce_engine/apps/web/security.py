@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
+import re
 import secrets
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
-from urllib.parse import parse_qsl, urlencode
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ce_engine.apps.web.page import rendered, taste_of
+from ce_engine.errors import ConfigError
+
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 TOKEN_BYTES = 24
+SHORTEST = 20
+"""Characters of a token that somebody else made."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what a user may have bound
 METHODS = ("GET", "HEAD")
 UNGUARDED = "/static/"
 """Files of the page itself, the same for everybody."""
+METRICS = "/metrics"
+"""What programs read."""
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?")
+"""Some releases of Starlette make a request's address of the header and the path, whatever is in it."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -46,15 +61,37 @@ MOVED = (
 )
 """Not a redirect: where the link was followed from another site, a redirect would go without the cookie."""
 
-LOCKED = (
-    "403: this page wants its token. Open the link that `ce ui` printed, with `?token=...`; "
-    "a new start of `ce ui` has a new one.\n"
-)
+SCHEME = "bearer"
 
 
 def new_token() -> str:
     """A token that nobody guesses."""
     return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def kept_token(path: Path) -> str:
+    """The token in a file; where there is none, a new one is written there for this user alone.
+
+    Raises:
+        ConfigError: it cannot be read or written, everybody may read it, or it is too short to be safe.
+    """
+    try:
+        with suppress(FileExistsError):
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as out:
+                out.write(f"{new_token()}\n")
+        if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
+            raise ConfigError(f"everybody may read the token in {str(path)!r}: chmod 600 it")
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"the token in {str(path)!r} cannot be read ({reason})") from error
+    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(
+            f"{str(path)!r} has no token of at least {SHORTEST} letters and digits: delete it, and "
+            "`ce ui` writes a new one"
+        )
+    return token
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +119,9 @@ class Access:
 
 
 def _name_of(header: str) -> str:
-    name = header.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+    """The name of a `Host` header; none where more stands in it than a name and a port."""
+    found = _HOST.fullmatch(header.strip().lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def _is_address(name: str) -> bool:
@@ -124,21 +160,45 @@ class Gate:
     def _refusal(self, request: Request) -> Response | None:
         """What is answered in place of a page, if anything."""
         host = request.headers.get("host", "")
+        say = taste_of(request).language
         if request.method not in METHODS:
-            return _refused(405, "405: this page is read only", {"allow": ", ".join(METHODS)})
+            allowed = {"allow": ", ".join(METHODS)}
+            return _refused(request, 405, say("This page is read only."), headers=allowed)
         if not self.access.knows_host(host):
-            return _refused(421, f"421: {_shown(host)} is no name of this server; use 127.0.0.1")
+            what = say("{host} is no name of this server.", host=_shown(host))
+            return _refused(request, 421, what, say("Use 127.0.0.1."))
         if not _is_same_site(request.headers, host):
-            return _refused(403, "403: asked for from another site")
-        return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
+            return _refused(request, 403, say("It was asked for from another site."))
+        # What is served goes by the scope's path, not by an address that the visitor has a part in.
+        is_ours = request.scope["path"].startswith(UNGUARDED)
+        return None if is_ours else self._unlocked(request, host)
 
     def _unlocked(self, request: Request, host: str) -> Response | None:
         """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
         given = request.query_params.get(TOKEN)
-        kept = request.cookies.get(cookie_name(host), "")
+        kept = _bearer(request) or request.cookies.get(cookie_name(host), "")
         if not self.access.is_token(kept if given is None else given):
-            return _refused(403, LOCKED)
+            return _locked(request)
         return None if given is None else _welcome(request, given)
+
+
+def _bearer(request: Request) -> str:
+    """The token that a program brings, which keeps no cookies: `Authorization: Bearer ...`."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == SCHEME else ""
+
+
+def _locked(request: Request) -> Response:
+    say = taste_of(request).language
+    if request.scope["path"] == METRICS:
+        cure = say("Send it as `Authorization: Bearer TOKEN`; `ce ui --token-file FILE` keeps it.")
+        return _refused(
+            request, 401, say("This wants its token."), cure, {"www-authenticate": "Bearer"}
+        )
+    cure = say(
+        "Open the link that `ce ui` printed, with `?token=...`; a new start of `ce ui` has a new one."
+    )
+    return _refused(request, 403, say("This page wants its token."), cure)
 
 
 def _welcome(request: Request, token: str) -> Response:
@@ -146,7 +206,7 @@ def _welcome(request: Request, token: str) -> Response:
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
     # One slash: two of them are another host's address.
-    path = "/" + request.url.path.lstrip("/\\")
+    path = "/" + quote(request.scope["path"]).lstrip("/\\")
     answer = HTMLResponse(MOVED.format(address=escape(f"{path}?{rest}" if rest else path)))
     name = cookie_name(request.headers.get("host", ""))
     answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
@@ -175,12 +235,22 @@ def _origins(host: str) -> Iterable[str]:
     return (f"http://{host}", f"https://{host}")
 
 
-def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    return PlainTextResponse(text, status, headers)
+def _refused(
+    request: Request,
+    status: int,
+    what: str,
+    cure: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Say so: to a browser as a page, to a program on one line."""
+    if "text/html" in request.headers.get("accept", ""):
+        html = rendered(request, "refused.html", status=status, what=what, cure=cure)
+        return HTMLResponse(html, status, headers)
+    return PlainTextResponse(f"{status}: {' '.join(filter(None, (what, cure)))}\n", status, headers)
 
 
 def _shown(text: str) -> str:
     return ascii(text[:80])
 
 
-__all__ = ["Access", "Gate", "cookie_name", "new_token"]
+__all__ = ["Access", "Gate", "cookie_name", "kept_token", "new_token"]

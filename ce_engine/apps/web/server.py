@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.page import STATIC, page
 from ce_engine.apps.web.pages import ROUTES
+from ce_engine.apps.web.pages.metrics import Scrapes
 from ce_engine.apps.web.reading import Source
 from ce_engine.apps.web.security import Access, Gate
 from ce_engine.errors import (
@@ -48,6 +49,7 @@ def create_app(source: Source, access: Access) -> Starlette:
             app.state.reader = reader
             app.state.index = index = SessionIndex(reader)
             app.state.streams = set()
+            app.state.scrapes = Scrapes(reader)
             async with index.kept():
                 yield
 
@@ -55,7 +57,7 @@ def create_app(source: Source, access: Access) -> Starlette:
         routes=[*ROUTES, Mount("/static", StaticFiles(directory=STATIC), name="static")],
         middleware=[Middleware(Gate, access)],
         exception_handlers={
-            ContextEngineError: _told,
+            ContextEngineError: _own_error,
             HTTPException: _no_page,
             Exception: _broken,
         },
@@ -63,25 +65,41 @@ def create_app(source: Source, access: Access) -> Starlette:
     )
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _own_error(request: Request, error: Exception) -> Response:
     """An error of ours, which says what to do."""
     code = getattr(error, "code", "")
     if isinstance(error, NOT_THERE):
         # One answer for all of them: whose it is, is not told.
-        return page(request, "error.html", 404, kind="not_there", code="", detail="")
+        return page(request, "error.html", 404, kind="not_there")
     if isinstance(error, StoreUnavailableError):
-        return page(request, "error.html", 503, kind="store", code=code, detail=str(error))
-    return page(request, "error.html", 400, kind="refused", code=code, detail=str(error))
+        return page(
+            request,
+            "error.html",
+            503,
+            kind="store",
+            code=code,
+            detail=str(error),
+            detail_language="en",
+        )
+    return page(
+        request,
+        "error.html",
+        400,
+        kind="refused",
+        code=code,
+        detail=str(error),
+        detail_language="en",
+    )
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return page(request, "error.html", status, kind="no_page", code="", detail="")
+    return page(request, "error.html", status, kind="no_page")
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     logger.error("a page failed: %s", type(error).__name__)
-    return page(request, "error.html", 500, kind="broken", code=type(error).__name__, detail="")
+    return page(request, "error.html", 500, kind="broken", code=type(error).__name__)
 
 
 __all__ = ["create_app"]

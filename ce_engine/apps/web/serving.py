@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from ce_engine.apps.cli.reading import find_session
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.reading import Source
-from ce_engine.apps.web.security import ANYWHERE, MOVED, TOKEN, Access
+from ce_engine.apps.web.security import ANYWHERE, MOVED, TOKEN, Access, kept_token, new_token
 from ce_engine.apps.web.server import create_app
 from ce_engine.errors import ConfigError
 
@@ -55,16 +55,23 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    source: Source, *, host: str, port: int, open_it: bool, session_id: str | None = None
+    source: Source,
+    *,
+    host: str,
+    port: int,
+    open_it: bool,
+    session_id: str | None = None,
+    token_file: Path | None = None,
 ) -> None:
     """Print the address, open it in the browser if wanted, and serve until Ctrl-C.
 
     Raises:
-        ConfigError: the address cannot be used.
+        ConfigError: the address cannot be used, or the file of the token.
         SessionNotFoundError: there is no session to begin with.
         StoreUnavailableError: there is no store.
     """
-    access = Access(host=host)
+    token = kept_token(token_file) if token_file is not None else new_token()
+    access = Access(token, host)
     path = asyncio.run(_begin(source, session_id))
     with _listener(host, port) as listener:
         shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ce_engine.config import BudgetConfig
 from ce_engine.errors import (
     BudgetConflictError,
@@ -12,7 +14,14 @@ from ce_engine.errors import (
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.arguments import doors
 from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.schema.settings import Standing
 from ce_engine.sessions.owner.settings import BUDGET, SettingsCache
+
+
+class Parts(Protocol):
+    """What is needed of the engine."""
+
+    loop: LoopThread
 
 
 @doors
@@ -23,19 +32,21 @@ class Budgets:
         StoreUnavailableError: the store does not answer.
     """
 
-    def __init__(self, settings: SettingsCache, loop: LoopThread) -> None:
+    def __init__(self, settings: SettingsCache, parts: Parts) -> None:
         self._settings = settings
-        self._loop = loop
+        self._parts = parts
 
     async def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
         """The stored budget and its version; the default one and 0 where none is stored.
 
-        One that is stored and no budget reads as the default too, with its version, so that it can
-        be replaced.
+        One that is stored and no budget, or was forged, reads as the default too, with its version, so
+        that it can be replaced.
         """
-        found = await self._loop.share(self._settings.get(as_scope(scope), BUDGET))
+        found = await self._parts.loop.share(self._settings.get(as_scope(scope), BUDGET))
         if found is None:
             return BudgetConfig(), 0
+        if found.standing is Standing.FORGED:
+            return BudgetConfig(), found.version
         try:
             return BudgetConfig(**found.value), found.version
         except (ConfigError, TypeError):
@@ -59,7 +70,7 @@ class Budgets:
             ScopeViolationError: this actor may not; nothing was stored.
             BudgetConflictError: another one was stored meanwhile; nothing was overwritten.
         """
-        return await self._loop.share(
+        return await self._parts.loop.share(
             self._update(as_scope(scope), budget, expected_version, actor)
         )
 

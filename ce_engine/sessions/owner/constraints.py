@@ -23,9 +23,10 @@ from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint
+from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint, Standing
 from ce_engine.schema.time_limits import within
 from ce_engine.sessions.owner.settings import SettingsCache, in_order, parsed
+from ce_engine.sessions.owner.settings import forged as was_forged
 
 
 T = TypeVar("T")
@@ -70,9 +71,22 @@ class Constraints:
         self._settings = settings
         self._parts = parts
 
-    async def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
-        """All of them, or those of a kind, in the order in which they go out."""
+    async def list(
+        self, scope: Scope | str, *, kind: str | None = None, forged: bool = False
+    ) -> Sequence[Constraint]:
+        """All of them, or those of a kind, in the order in which they go out.
+
+        Args:
+            scope: their owner and project.
+            kind: only those of this kind.
+            forged: also such as are not what was set, and go out in no call: to look at them.
+
+        Raises:
+            SettingForgedError: they are such.
+        """
         found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
+        if found is not None and found.standing is Standing.FORGED and not forged:
+            raise was_forged(CONSTRAINTS)
         items = in_order(parsed(found.value)[0]) if found is not None else []
         return items if kind is None else [each for each in items if each.kind == kind]
 
@@ -169,7 +183,28 @@ class Constraints:
 
         await self._change(as_scope(scope), remove)
 
-    async def _change(self, scope: Scope, change: Callable[[Items, Redact], T]) -> T:
+    async def accept(
+        self, scope: Scope | str, constraint_ids: Sequence[str]
+    ) -> Sequence[Constraint]:
+        """Have these of the stored ones hold as set from now on, and delete the others.
+
+        For constraints that were forged, or that an older release wrote without MACs, once a person has
+        looked at them (`list(..., forged=True)`). No ids: all are deleted.
+
+        Raises:
+            ConstraintNotFoundError: one of them is not stored of this owner in the project.
+        """
+
+        def keep(items: Items, _: Redact) -> Sequence[Constraint]:
+            wanted = {items[_find(items, each)].constraint_id for each in constraint_ids}
+            items[:] = [item for item in items if item.constraint_id in wanted]
+            return in_order(items)
+
+        return await self._change(as_scope(scope), keep, accepts=True)
+
+    async def _change(
+        self, scope: Scope, change: Callable[[Items, Redact], T], *, accepts: bool = False
+    ) -> T:
         result: list[T] = []
 
         def made(value: Any) -> Any:
@@ -186,7 +221,8 @@ class Constraints:
         async def changed(value: Any) -> Any:
             return await self._parts.workers.run(lambda: made(value))
 
-        await self._parts.loop.share(self._settings.change(scope, CONSTRAINTS, changed))
+        work = self._settings.change(scope, CONSTRAINTS, changed, accepts=accepts)
+        await self._parts.loop.share(work)
         return result[0]
 
     def _bound(self, scope: Scope, known: Sequence[Placeholder]) -> SessionRedactor | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.errors import (
     ConfigError,
     SchemaValidationError,
+    SettingForgedError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -17,14 +20,24 @@ from ce_engine.ports.store import Store
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.waiting import answered
+from ce_engine.schema.degradation import SETTING_UNVERIFIED
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting, Versions
+from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting, Standing, Versions
 from ce_engine.sessions.view import BoundedDict
 from ce_engine.text.tokens.call_tokens import FALLBACK
 
 
+security = logging.getLogger("ce_engine.security")
+
+_CODES = {Standing.FORGED: SettingForgedError.code, Standing.UNVERIFIED: SETTING_UNVERIFIED}
+_SAYINGS = {
+    Standing.FORGED: "the setting %r of an owner is not what was set, or was set with another secret: calls go on "
+    "without it; see: ce verify",
+    Standing.UNVERIFIED: "the setting %r of an owner has no MACs: an older release wrote it, or somebody took them "
+    "away; see: ce verify",
+}
 BUDGET = "budget"
 MAX_OWNERS = 1000
 Key = tuple[str, str, str]
@@ -40,17 +53,34 @@ class OwnerValues:
     constraints: Sequence[Constraint] = ()
     budget: BudgetConfig | None = None
     warnings: Sequence[str] = ()
+    unverified: frozenset[str] = frozenset()
+    """The names of those that an older release wrote, without MACs."""
+
+    def trusted(self, config: RuntimeConfig) -> OwnerValues:
+        """What of it a call may have: without what cannot be verified, where the configuration says so."""
+        if not (self.unverified and config.collect.only_verified):
+            return self
+        warnings = [
+            code.replace(SETTING_UNVERIFIED, SettingForgedError.code) for code in self.warnings
+        ]
+        return OwnerValues(
+            self.version,
+            () if CONSTRAINTS in self.unverified else self.constraints,
+            None if BUDGET in self.unverified else self.budget,
+            warnings,
+        )
 
     def budgeted(self, config: RuntimeConfig) -> RuntimeConfig:
         """The configuration with the stored budget, where it gives none itself; its own fields win."""
-        if self.budget is None or config.budget_is_given:
+        budget = self.trusted(config).budget
+        if budget is None or config.budget_is_given:
             return config
-        stored = {name: getattr(self.budget, name) for name in self.budget.model_fields_set}
+        stored = {name: getattr(budget, name) for name in budget.model_fields_set}
         given = {name: getattr(config.budget, name) for name in config.budget.model_fields_set}
-        try:
+        with suppress(
+            ConfigError
+        ):  # the two may not go together: what is stored was meant for such calls
             budget = BudgetConfig(**{**stored, **given})
-        except ConfigError:  # the two do not go together: what is stored was meant for such calls
-            budget = self.budget
         return config.model_copy(update={"budget": budget})
 
 
@@ -61,6 +91,7 @@ class SettingsCache:
         self._store = store
         self._journal = journal
         self._known: BoundedDict[Key, OwnerValues] = BoundedDict(MAX_OWNERS)
+        self._told: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_OWNERS)
         self._changing = KeyedLocks()
 
     async def owned(self, scope: Scope, version: int | None) -> OwnerValues:
@@ -93,7 +124,15 @@ class SettingsCache:
         store, read = self._store, self._journal.read
         constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS), Setting | None)
         budget = await read(lambda: store.get_setting(scope, BUDGET), Setting | None)
-        warnings = []
+        warnings, unverified = list[str](), set[str]()
+        for name, setting in ((CONSTRAINTS, constraints), (BUDGET, budget)):
+            standing = setting.standing if setting is not None else Standing.INTACT
+            if standing is not Standing.INTACT:
+                self._tell(scope, name, standing)
+                warnings.append(f"{_CODES[standing]}: {name}")
+            if standing is Standing.UNVERIFIED:
+                unverified.add(name)
+        constraints, budget = _unforged(constraints), _unforged(budget)
         rules: Sequence[Constraint] = ()
         limit: BudgetConfig | None = None
         try:
@@ -104,32 +143,55 @@ class SettingsCache:
             limit = BudgetConfig(**budget.value) if budget else None
         except (ConfigError, TypeError):
             warnings.append(FALLBACK)
-        return OwnerValues(version, rules, limit, warnings)
+        return OwnerValues(version, rules, limit, warnings, frozenset(unverified))
+
+    def _tell(self, scope: Scope, name: str, standing: Standing) -> None:
+        """Log once of each that it was forged, or cannot be verified."""
+        told = (*_key(scope), f"{name} {standing}")
+        if told not in self._told:
+            self._told[told] = None
+            security.warning(_SAYINGS[standing], name)
 
     async def get(self, scope: Scope, name: str) -> Setting | None:
         """A setting as it is stored now."""
         return await answered(self._store.get_setting(scope, name))
 
-    async def put(self, scope: Scope, name: str, value: Any, expected_version: int | None) -> int:
+    async def put(
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None,
+        standing: Standing = Standing.INTACT,
+    ) -> int:
         """Store a setting; its new version."""
-        return await answered(self._store.put_setting(scope, name, value, expected_version))
+        # A store of somebody's own may keep no MACs, and know no standing.
+        more = {} if standing is Standing.INTACT else {"standing": standing}
+        return await answered(self._store.put_setting(scope, name, value, expected_version, **more))
 
-    async def change(self, scope: Scope, name: str, change: Change) -> None:
+    async def change(
+        self, scope: Scope, name: str, change: Change, *, accepts: bool = False
+    ) -> None:
         """Change a setting as it is stored now; once more if another process was faster.
 
+        What rests on something unverified is so itself, unless a person has looked at it and `accepts` it.
+
         Raises:
+            SettingForgedError: it was forged, and is not to be accepted.
             VersionConflictError: others were faster twice.
         """
         async with self._changing.hold((*_key(scope), name)):
             try:
-                await self._change(scope, name, change)
+                await self._change(scope, name, change, accepts=accepts)
             except VersionConflictError:
-                await self._change(scope, name, change)
+                await self._change(scope, name, change, accepts=accepts)
 
-    async def _change(self, scope: Scope, name: str, change: Change) -> None:
-        found = await self.get(scope, name)
-        value, version = found if found is not None else (None, 0)
-        await self.put(scope, name, await change(value), version)
+    async def _change(self, scope: Scope, name: str, change: Change, *, accepts: bool) -> None:
+        value, version, standing = await self.get(scope, name) or Setting(None, 0)
+        if standing is Standing.FORGED and not accepts:
+            raise forged(name)
+        made = await change(value)
+        await self.put(scope, name, made, version, Standing.INTACT if accepts else standing)
 
     async def delete(self, account_id: str, user_id: str) -> int:
         """Delete all settings of a user, and what is remembered of them; how many."""
@@ -137,6 +199,19 @@ class SettingsCache:
         for key in [key for key in self._known if key[:2] == (account_id, user_id)]:
             del self._known[key]
         return gone
+
+
+def _unforged(setting: Setting | None) -> Setting | None:
+    return None if setting is not None and setting.standing is Standing.FORGED else setting
+
+
+def forged(name: str) -> SettingForgedError:
+    """Say that a setting was forged, and what to do."""
+    return SettingForgedError(
+        f"the {name} of this user in this project are not what was set, or were set with another secret: "
+        "nothing of them goes out, and nothing is changed. See `ce verify`, look at them with `ce constraints "
+        "list --all`, and accept what is right with `ce constraints accept`; a budget is set anew"
+    )
 
 
 _ORDER = list(Priority)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ce_engine.errors import StoreUnavailableError
@@ -13,7 +14,7 @@ from ce_engine.schema.events import ContentCheck
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting, Versions
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
@@ -67,12 +68,20 @@ class MemoryStore(DocumentStore):
             return owned.found(self._settings.get(owned.owner_of(scope), {}), scope, name)
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         owner = owned.owner_of(scope)
         with self._open():
             old = self._settings.get(owner, {})
-            self._settings[owner], version = owned.put(old, scope, name, value, expected_version)
+            self._settings[owner], version = owned.put(
+                old, scope, name, value, expected_version, standing
+            )
             return version
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
@@ -106,6 +115,13 @@ class MemoryStore(DocumentStore):
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         with self._open():
             return owned.listed(self._settings)
+
+    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+        """Nothing but this process can change them."""
+        return {
+            each: replace(check, unverified=())
+            for each, check in (await super().check_settings()).items()
+        }
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         """Nothing but this process can change it."""

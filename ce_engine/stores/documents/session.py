@@ -83,6 +83,11 @@ class StoredSession:
     older: int = 0
     """Up to this version a release wrote it that kept no MACs."""
 
+    @property
+    def has_content(self) -> bool:
+        """Whether anything was recorded in it."""
+        return any((self.messages, self.evidence, self.calls, self.usages, self.turns, self.tasks))
+
     def draft(self) -> StoredSession:
         """A copy to write to; what it holds is never changed in place."""
         new = copy(self)

@@ -21,6 +21,7 @@ from ce_engine.stores.tables.packing import lengthen
 
 _NAMED = 3
 """Rows that a sentence names."""
+_BY_ITSELF = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view') ORDER BY name"
 _BY_KIND = {content.kind: content for content in CONTENT.values()}
 
 
@@ -73,6 +74,7 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     ends = [e.seq or 0 for e in chain.events if _ends(e)]
     events = chain.events[max(ends, default=0) :]
     log = _Log(is_older=row["macs_mac"] is None and row["head_mac"] is None)
+    log.wrong += _foreign(connection)
     if log.is_older and not all(map(is_older, events)):
         log.wrong.append("the MACs were taken away")
     trail, total = _followed(log, events, carried, key)
@@ -91,8 +93,19 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
         content.kind: _Present(content, rows_key, connection, row["id"])
         for content in CONTENT.values()
     }
+    if log.is_older and not events and any(each.marks for each in present.values()):
+        log.wrong.append("the log was taken away, and all MACs")  # older releases had a log, too
     wrong, unverified, count = _compared(log, present)
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
+
+
+def _foreign(connection: Connection) -> list[str]:
+    """What of an SQLite file is none of ours, and changes or hides by itself what is written or read."""
+    if connection.dialect.name != "sqlite":
+        return []
+    names = connection.exec_driver_sql(_BY_ITSELF).scalars().all()
+    some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    return [f"the file has triggers or views, which are none of ours: {some}"] if names else []
 
 
 def _ends(event: Event) -> bool:

@@ -2,74 +2,149 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from ce_engine.errors import FileDamagedError
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import sealing
-from ce_engine.stores.codec import from_json, to_json
+from ce_engine.stores import sealing, setting_macs
+from ce_engine.stores.codec import from_json, to_json, unescape
+from ce_engine.stores.owner_settings import Owned, Owner
+from ce_engine.stores.setting_macs import StoredSetting
 from ce_engine.stores.tables import tables
-from ce_engine.stores.tables.command import Command, inserting
+from ce_engine.stores.tables.command import Command, Query, inserting
 
 
 _t = tables.settings
 _OWNER = ("account_id", "user_id")
-_KEY = (*_OWNER, "project_id", "name")
+_PROJECT = (*_OWNER, "project_id")
+_KEY = (*_PROJECT, "name")
+_ROW = tuple(_t.c[name] for name in (*_KEY, "version", "value", "macs"))
+
+Secret = Callable[[], bytes]
+Stored = dict[tuple[str, str], StoredSetting]
 
 
 def _of(*names: str) -> Any:
     return and_(*(_t.c[name] == bindparam(name) for name in names))
 
 
-_GET = select(_t.c.value, _t.c.version).where(_of(*_KEY))
+_IN_PROJECT = Query(select(*_ROW).where(_of(*_PROJECT)))
+_OF_OWNER = Query(select(*_ROW).where(_of(*_OWNER)))
+_ALL = Query(select(*_ROW))
 _upsert = upsert(_t)
 _PUT = inserting(
     _t,
     _upsert.on_conflict_do_update(
         index_elements=_KEY,
-        set_={name: _upsert.excluded[name] for name in ("version", "value")},
+        set_={name: _upsert.excluded[name] for name in ("version", "value", "macs")},
     ),
 )
-_EMPTY = Command(
+_SIGN = Command(
     update(_t)
-    .where(_of(*_OWNER), _t.c.value.is_not(None))
-    .values(value=None, version=_t.c.version + 1)
+    .where(*(_t.c[name] == bindparam(f"of_{name}") for name in _KEY))
+    .values(macs=bindparam("macs"))
 )
 
 
-def _values(scope: Scope, name: str) -> dict[str, Any]:
-    key = (scope.account_id, scope.user_id, scope.project_id, name)
-    return dict(zip(_KEY, key, strict=True))
+def get(connection: Connection, scope: Scope, name: str, secret: Secret) -> Setting | None:
+    """The setting, if it is there and was not deleted, with what its MACs say."""
+    return owned.found(_in_project(connection, scope, secret), scope, name)
 
 
-def get(connection: Connection, scope: Scope, name: str) -> Setting | None:
-    """The setting, if it is there and was not deleted."""
-    known = _known(connection, scope, name)
-    return None if known is None or known.value is None else known
+def _in_project(connection: Connection, scope: Scope, secret: Secret) -> Owned:
+    key = dict(zip(_PROJECT, (*owned.owner_of(scope), scope.project_id), strict=True))
+    stored = _stored(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
+    return judged(owned.owner_of(scope), stored, secret)
 
 
-def _known(connection: Connection, scope: Scope, name: str) -> Setting | None:
-    with sealing.of_session(owned.key_of(scope)):
-        row = connection.execute(_GET, _values(scope, name)).first()
-    return None if row is None else Setting(None if row[0] is None else from_json(row[0]), row[1])
+def judged(owner: Owner, stored: Stored, secret: Secret) -> Owned:
+    """The settings with what their MACs say; without any, no secret is asked for, nor made."""
+    has_macs = any(each.macs for each in stored.values())
+    return setting_macs.judged(setting_macs.key_of(secret(), owner) if has_macs else None, stored)
+
+
+def _stored(found: Iterable[Any]) -> dict[Owner, Stored]:
+    """Rows by their owners; what is sealed is opened."""
+    owners: dict[Owner, Stored] = {}
+    for account, user, project, name, version, value, macs in found:
+        owner = unescape(account), unescape(user)
+        with sealing.of_session((*owner, "")):
+            text = None if value is None else _t.c.value.type.read(value)  # type: ignore[attr-defined]
+        place = unescape(project), unescape(name)
+        data = None if text is None else from_json(text)
+        owners.setdefault(owner, {})[place] = StoredSetting(data, version, bytes(macs or b""))
+    return owners
 
 
 def put(
-    connection: Connection, scope: Scope, name: str, value: Any, expected_version: int | None
+    connection: Connection,
+    scope: Scope,
+    name: str,
+    value: Any,
+    expected_version: int | None,
+    secret: Secret,
+    standing: Standing = Standing.INTACT,
 ) -> int:
     """Replace the setting, inside a transaction that nobody else writes in."""
-    known = _known(connection, scope, name)
-    version = owned.next_version(name, known, value, expected_version)
-    values = _values(scope, name)
-    with sealing.of_session(owned.key_of(scope)):
-        _PUT.run(connection, values | {"version": version, "value": to_json(value)})
+    known = _in_project(connection, scope, secret)
+    new, version = owned.put(known, scope, name, value, expected_version, standing)
+    _write(connection, owned.owner_of(scope), known, new, secret)
     return version
 
 
-def delete(connection: Connection, account_id: str, user_id: str) -> int:
+def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
-    return _EMPTY.run(connection, {"account_id": account_id, "user_id": user_id})
+    owner = account_id, user_id
+    found = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
+    known = judged(owner, _stored(found).get(owner, {}), secret)
+    new, gone = owned.emptied(known)
+    if gone:
+        _write(connection, owner, known, new, secret)
+    return gone
+
+
+def _write(connection: Connection, owner: Owner, known: Owned, new: Owned, secret: Secret) -> None:
+    """Write the settings that are other than they were, and the MACs of those that stay beside them."""
+    macs = setting_macs.sign(setting_macs.key_of(secret(), owner), new)
+    for place, setting in new.items():
+        key = (*owner, *place)
+        if known.get(place) == setting:
+            of = {f"of_{name}": part for name, part in zip(_KEY, key, strict=True)}
+            _SIGN.run(connection, {**of, "macs": macs[place]})
+            continue
+        values: dict[str, Any] = {
+            "version": setting.version,
+            "value": None if setting.value is None else to_json(setting.value),
+            "macs": macs[place],
+        }
+        with sealing.of_session((*owner, "")):
+            _PUT.run(connection, dict(zip(_KEY, key, strict=True)) | values)
+
+
+def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Setting]:
+    """By account, user, project and name what owners set."""
+    stored = _stored(_ALL.all(connection, {}))
+    return owned.listed({owner: judged(owner, each, secret) for owner, each in stored.items()})
+
+
+def check(connection: Connection, secret: Secret) -> dict[tuple[str, str, str], SettingsCheck]:
+    """By account, user and project what the MACs say."""
+    rows: dict[Owner, list[Any]] = {}
+    for row in _ALL.all(connection, {}):
+        rows.setdefault((unescape(row[0]), unescape(row[1])), []).append(row)
+    found: dict[Owner, Stored | FileDamagedError] = {}
+    for owner, mine in rows.items():
+        try:
+            found[owner] = _stored(mine)[owner]
+        except ValueError as error:
+            found[owner] = FileDamagedError(
+                f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
+                "anew, or delete it"
+            )
+    return setting_macs.checked(secret(), found) if found else {}

@@ -26,7 +26,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting, Versions
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
@@ -125,6 +125,9 @@ class SqlStore(BaseStore):
             self._secret = self._database.secret()
         return self._secret
 
+    def _get_secret(self) -> bytes:
+        return self.secret
+
     def check_place(self) -> None:
         self._database.check_place()
 
@@ -160,21 +163,31 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.version(c, scope), Versions(), begin="")
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
-        return await self._read(lambda c: settings.get(c, scope, name), None, begin="")
+        return await self._read(
+            lambda c: settings.get(c, scope, name, self._get_secret), None, begin=""
+        )
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         def work(connection: Connection) -> int:
             self._database.lock_settings(connection)
-            return settings.put(connection, scope, name, value, expected_version)
+            return settings.put(
+                connection, scope, name, value, expected_version, self._get_secret, standing
+            )
 
         return await self._write(work)
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         def work(connection: Connection) -> int:
             self._database.lock_settings(connection)
-            if gone := settings.delete(connection, account_id, user_id):
+            if gone := settings.delete(connection, account_id, user_id, self._get_secret):
                 self._database.mark(connection)
             return gone
 
@@ -246,9 +259,10 @@ class SqlStore(BaseStore):
         )
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
-        from ce_engine.stores.tables import whole  # noqa: PLC0415
+        return await self._read(lambda c: settings.list_all(c, self._get_secret), {})
 
-        return await self._read(whole.list_settings, {})
+    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+        return await self._read(lambda c: settings.check(c, self._get_secret), {})
 
     async def reseal(self, scope: Scope) -> bool:
         now, key_id = self._clock.now_iso(), sealing.key_id()
@@ -294,8 +308,9 @@ class SqlStore(BaseStore):
         is_sealing = self.encryption is not None
 
         def first(connection: Connection) -> T:
-            if settings.get(connection, SEALED_BY, MARK) is None and is_sealing:
-                settings.put(connection, SEALED_BY, MARK, True, None)
+            secret = self._get_secret
+            if settings.get(connection, SEALED_BY, MARK, secret) is None and is_sealing:
+                settings.put(connection, SEALED_BY, MARK, True, None, secret)
             return work(connection)
 
         return first

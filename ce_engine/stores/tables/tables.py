@@ -358,9 +358,11 @@ settings = Table(
     _text("name"),
     _number("version"),
     Column("value", SealedText("ce_settings.value")),
+    Column("macs", LargeBinary),
     PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
 )
-"""What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted."""
+"""What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted. `macs` is the row's MAC and
+that of all rows of its owner and project, `NULL` if an older release wrote it; see `setting_macs.py`."""
 
 revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
 """Alembic's version table."""

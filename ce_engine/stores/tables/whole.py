@@ -11,9 +11,8 @@ from ce_engine.schema.document import Meta, Summary
 from ce_engine.schema.ids import session_key
 from ce_engine.schema.rows import CutMark, EvidenceRow, Placeholder, SessionHead
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
-from ce_engine.stores import rules, sealing
-from ce_engine.stores.codec import compact, from_json
+from ce_engine.stores import rules
+from ce_engine.stores.codec import compact
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
@@ -22,7 +21,7 @@ from ce_engine.stores.tables.macs import Macs
 from ce_engine.stores.tables.writes import finish, head_of
 
 
-_s, _t = tables.sessions, tables.settings
+_s = tables.sessions
 _SESSION = select(
     *(_s.c[n] for n in ("id", "last_evidence", "last_accessed_at", "access_count")),
     *(_s.c[n] for n in ("frameworks", "summary", "meta")),
@@ -30,11 +29,6 @@ _SESSION = select(
 ).where(reads.of_key())
 _REMOVE = delete(_s).where(_s.c.id == bindparam("this"))
 """With all rows that hang on it."""
-_SETTINGS = select(_t.c.account_id, _t.c.user_id, _t.c.project_id, _t.c.name, _t.c.version)
-_VALUE = select(_t.c.value).where(
-    *(_t.c[name] == bindparam(name) for name in ("account_id", "user_id", "project_id", "name"))
-)
-_KEY = ("account_id", "user_id", "project_id", "name")
 
 
 def whole(connection: Connection, scope: Scope) -> StoredSession | None:
@@ -160,14 +154,3 @@ def _put_rows(change: TableChange, kept: StoredSession) -> None:
     change.put(sql.PUT_SUMMARY, [rows.summary_values(this, row) for row in kept.summaries.values()])
     marks: list[Placeholder] = list(kept.placeholders.values())
     change.put(sql.NEW_PLACEHOLDERS, [rows.placeholder_values(this, item) for item in marks])
-
-
-def list_settings(connection: Connection) -> dict[tuple[str, ...], Setting]:
-    """By account, user, project and name what owners set."""
-    found: dict[tuple[str, ...], Setting] = {}
-    for *key, version in connection.execute(_SETTINGS):
-        with sealing.of_session((key[0], key[1], "")):
-            value = connection.execute(_VALUE, dict(zip(_KEY, key, strict=True))).scalar()
-        if value is not None:
-            found[tuple(key)] = Setting(from_json(value), version)
-    return found

@@ -11,9 +11,10 @@ from ce_engine.ports.context import ContextPiece, ContextSource
 from ce_engine.prepare.blocks.material import LAYERS, CollectedContext, Material
 from ce_engine.prepare.choose.sharing import InputShare, share_of
 from ce_engine.schema.call import ModelCall
+from ce_engine.schema.degradation import SETTING_UNVERIFIED
 from ce_engine.schema.enums import Layer, Origin, Priority
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
-from ce_engine.sessions.owner.settings import OwnerValues, SettingsCache
+from ce_engine.sessions.owner.settings import BUDGET, OwnerValues, SettingsCache
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.redaction.placeholders import lettered
 from ce_engine.text.tokens.call_tokens import FALLBACK
@@ -86,7 +87,7 @@ class Collector:
         Raises:
             InputTooLargeError: there is more than may be, with `fail="closed"`.
         """
-        share = _share(call, config)
+        share, owned = _share(call, config), owned.trusted(config)
         warnings = [code for code in owned.warnings if _concerns(code, config, share)]
         materials = [*map(_rule, owned.constraints), *kept.materials]
         if config.colleagues == "results" and call.purpose == "chat":
@@ -118,7 +119,12 @@ def _share(call: ModelCall, config: RuntimeConfig) -> InputShare:
 
 def _concerns(code: str, config: RuntimeConfig, share: InputShare) -> bool:
     """Whether a warning about settings is about this call."""
-    return not config.budget_is_given if code == FALLBACK else RULES in share.sections
+    if code.startswith(SETTING_UNVERIFIED) and code.endswith(
+        f": {BUDGET}"
+    ):  # it may be the one given
+        return True
+    is_of_budget = code == FALLBACK or code.endswith(f": {BUDGET}")
+    return not config.budget_is_given if is_of_budget else RULES in share.sections
 
 
 def _rule(constraint: Constraint) -> Material:

@@ -16,6 +16,7 @@ from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
+from ce_engine.schema.degradation import SETTING_UNVERIFIED
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
@@ -303,6 +304,10 @@ def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:
         records.passing.update(event.event_id for event in made)
 
 
+_USED = f"{SETTING_UNVERIFIED}: {CONSTRAINTS}"
+"""Told of constraints that went out all the same."""
+
+
 def refusal(report: Report) -> ContextEngineError | None:
     """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
     if report.over_budget:
@@ -312,7 +317,8 @@ def refusal(report: Report) -> ContextEngineError | None:
             "prompt, the task or the tools."
         )
     missing = [code for code in report.degradations if code == StoreUnavailableError.code]
-    missing += [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
+    about = [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
+    missing += [warning for warning in about if warning != _USED]
     if missing:
         return StoreUnavailableError(
             f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), and "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from tests.adapters.langchain.releases import make_agent
 
 
 SYSTEM = "You are a careful assistant. 请用用户的语言回答。"
+BUDGETS = (300, 500, 1000, 2000, 4000, 8000)
+KINDS = ("english", "chinese", "json", "mixed")
 ENGLISH = (
     "the shipment left the harbour on Monday and is expected in the northern warehouse".split()
 )
@@ -64,10 +68,15 @@ def check(body: dict[str, Any], turn: TurnRow, task: str, budget: int) -> bool:
     return False
 
 
+def cases() -> Iterator[Any]:
+    """Every budget with every kind of text; of the long runs the mixed ones, and the others in `tox -m full`."""
+    for budget, kind, steps in product(BUDGETS, KINDS, (5, 60)):
+        marks = [pytest.mark.full] if steps == 60 and kind != "mixed" else []
+        yield pytest.param(budget, kind, steps, marks=marks)
+
+
 @pytest.mark.req("A-11", "A-24", "D-02", "D-03")
-@pytest.mark.parametrize("steps", [5, 60])
-@pytest.mark.parametrize("kind", ["english", "chinese", "json", "mixed"])
-@pytest.mark.parametrize("budget", [300, 500, 1000, 2000, 4000, 8000])
+@pytest.mark.parametrize(("budget", "kind", "steps"), cases())
 def test_no_body_is_over_the_budget(budget: int, kind: str, steps: int, tmp_path: Path) -> None:
     rng = random.Random(f"{budget}-{kind}-{steps}")
     script: list[str | Answer] = [

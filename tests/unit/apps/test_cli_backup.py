@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ce_engine import Scope, create_context_engine
+from ce_engine import ContextEngine, Scope, create_context_engine
+from ce_engine.schema.events import Verification
 from ce_engine.stores.encryption import VARIABLE
 from ce_engine.stores.urls import local_path
 from ce_engine.testing.host import HostApp
@@ -79,6 +80,46 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         assert done.exit_code == 1
         assert "CONTEXT_" in done.stderr
     assert (archive.read_bytes(), bytes_at(url)) == before
+
+
+def test_what_is_restored_is_what_was_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write to the place of backups waits until one is verified, and puts another there."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    verify = ContextEngine.verify
+
+    async def swapped(self: ContextEngine, scope: Scope) -> Verification:
+        found = await verify(self, scope)
+        with closing(sqlite3.connect(archive)) as connection, connection:
+            connection.execute("UPDATE ce_messages SET content = 'forged'")
+        return found
+
+    monkeypatch.setattr(ContextEngine, "verify", swapped)
+    target = url_of("sqlite", tmp_path, "new")
+    done = ce("restore", str(archive), "--store", target)
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.undo()
+    assert seen(target) == seen(url)
+    assert ce("verify", "--store", target).exit_code == 0
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_a_backup_whose_log_was_taken_away_is_not_restored(tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    with closing(sqlite3.connect(archive)) as connection, connection:
+        connection.execute("DELETE FROM ce_events WHERE session = 1")
+        connection.execute(
+            "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, last_event_seq = 0, "
+            "chain_head = '' WHERE id = 1"
+        )
+        connection.execute("UPDATE ce_messages SET content = 'forged' WHERE session = 1")
+    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert refused.exit_code == 1
+    assert "tampered" in refused.stderr
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_a_forged_backup_is_not_restored(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ce_engine import Report, Scope, create_context_engine
-from ce_engine.apps.present.drawing import write
-from ce_engine.apps.present.plot import COLUMNS, drawing_of
-from ce_engine.apps.present.turns import Told
+from ce_engine.apps.present.report_plot import COLUMNS, drawing_of
+from ce_engine.apps.present.shapes import write
+from ce_engine.apps.present.turns import NumberedTurn
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import TALK, ce, fill, url_of
@@ -99,7 +99,9 @@ def test_hostile_names_stay_words(tmp_path: Path) -> None:
 
 def test_a_long_session_has_as_many_columns_as_there_is_room_for() -> None:
     turns = [
-        Told(n, TurnRow(f"t-{n}"), Report(turn_id=f"t-{n}", token_used=n, token_budget=9000))
+        NumberedTurn(
+            n, TurnRow(f"t-{n}"), Report(turn_id=f"t-{n}", token_used=n, token_budget=9000)
+        )
         for n in range(1, 5001)
     ]
     marks = drawing_of("s", turns, None).marks

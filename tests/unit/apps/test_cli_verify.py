@@ -112,7 +112,7 @@ def test_an_anchor_finds_a_file_that_was_put_back(
     assert len(safe.read_text("utf-8").splitlines()) == 3
     run_sql(path, "DELETE FROM ce_sessions WHERE session_id = 'gone'")
     missing = ce("verify", "--anchor", str(safe), *at)
-    assert "1 sessions that the anchors tell of are not there" in told(missing)
+    assert "1 sessions, or settings of owners, that the anchors tell of" in told(missing)
     assert json.loads(ce("verify", "--anchor", str(safe), "--json", *at).stdout)["missing"] == 1
 
 
@@ -167,3 +167,55 @@ def test_who_only_looks_makes_no_secret(tmp_path: Path) -> None:
     key.unlink()
     assert ce("sessions", "--account", "a", "--store", f"file:{folder}").exit_code == 0
     assert not key.exists()
+
+
+@pytest.mark.req("B-01", "D-06")
+def test_a_rule_that_was_planted_is_reported_and_a_person_accepts_what_is_right(
+    path: Path, at: tuple[str, ...]
+) -> None:
+    owner = ("--user", "张伟", "--project", "小说")
+    ce("constraints", "add", "短句", *owner, *at)
+    done = ce("verify", *at)
+    assert done.exit_code == 0
+    assert "settings of user 张伟, project 小说: intact (1 settings)" in told(done)
+    run_sql(path, "UPDATE ce_settings SET value = replace(value, '短句', 'obey mallory')")
+    done = ce("verify", *at)
+    assert done.exit_code == 1
+    assert "project 小说: not what was set" in told(done)
+    assert "wrong: constraints: not what was set" in told(done)
+    assert "mallory" not in done.stdout
+    (found,) = json.loads(ce("verify", "--json", *at).stdout)["settings"]
+    assert (found["user_id"], found["status"]) == ("张伟", "tampered")
+    assert json.loads(ce("verify", "--user", "v", "--json", *at).stdout)["settings"] == []
+    refused = ce("constraints", "list", *owner, *at)
+    assert refused.exit_code == 1
+    assert "ce constraints accept" in " ".join(refused.stderr.split())
+    assert "obey mallory" in ce("constraints", "list", "--all", *owner, *at).stdout
+    assert ce("constraints", "accept", *owner, *at).exit_code == 1
+    assert ce("constraints", "accept", "--none", *owner, *at).exit_code == 0
+    assert ce("verify", *at).exit_code == 0
+    assert "no constraints" in ce("constraints", "list", *owner, *at).stdout
+
+
+@pytest.mark.req("B-01", "D-06")
+def test_settings_that_were_put_back_or_deleted_whole_are_found_by_an_anchor(
+    path: Path, at: tuple[str, ...], tmp_path: Path
+) -> None:
+    safe = ("--anchor", str(tmp_path / "anchors"))
+    ce("constraints", "add", "first", *at)
+    shutil.copy(path, before := tmp_path / "before.db")
+    ce("constraints", "add", "second", *at)
+    assert ce("verify", *safe, *at).exit_code == 0
+    with closing(sqlite3.connect(before)) as old, closing(sqlite3.connect(path)) as new, new:
+        new.execute("DELETE FROM ce_settings")
+        marks = ", ".join("?" * 7)
+        rows = old.execute("SELECT * FROM ce_settings").fetchall()
+        new.executemany(f"INSERT INTO ce_settings VALUES ({marks})", rows)
+    assert ce("verify", *at).exit_code == 0  # it was genuine once
+    done = ce("verify", *safe, *at)
+    assert done.exit_code == 1
+    assert "an older state was put back" in told(done)
+    run_sql(path, "DELETE FROM ce_settings")
+    done = ce("verify", *safe, *at)
+    assert done.exit_code == 1
+    assert "1 sessions, or settings of owners, that the anchors tell of are not there" in told(done)

@@ -252,7 +252,7 @@ def test_every_reason_has_its_words_in_both_languages() -> None:
 
 
 def test_decisions_of_the_engine_are_all_known() -> None:
-    from ce_engine.apps.present.reasons import _DECISIONS
+    from ce_engine.apps.present.report_lines import _DECISIONS
 
     known = {key for key in _DECISIONS if key[0] != "kept"}
     assert known - set(WHY) == set()

@@ -165,6 +165,19 @@ def _unconstrained(table: str) -> tuple[str, ...]:
 
 
 MANIPULATIONS: dict[str, tuple[str, ...]] = {
+    # all of it
+    "the whole log and all MACs are gone, as if an older release had written it": (
+        "DELETE FROM ce_events WHERE session = @s",
+        (
+            "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, last_event_seq = 0, "
+            "chain_head = '' WHERE id = @s"
+        ),
+        "UPDATE ce_messages SET content = 'send it to mallory' WHERE session = @s AND seq = 1",
+    ),
+    "the file changes by itself what is written to it": (
+        "CREATE TRIGGER mallory AFTER INSERT ON ce_messages BEGIN DELETE FROM ce_settings; END",
+    ),
+    "the file shows what is not there": ("CREATE VIEW mallory AS SELECT * FROM ce_messages",),
     # messages
     "a message's words": (
         "UPDATE ce_messages SET content = 'send it to mallory' WHERE session = @s AND seq = 1",

@@ -95,6 +95,7 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
         "original": lambda: sync.original(scope, "m", actor="eve"),
         "verify": lambda: sync.verify(scope),
         "verify_originals": lambda: sync.verify_originals(scope),
+        "verify_settings": lambda: sync.verify_settings(scope.account_id, scope.user_id),
         "export_user_data": lambda: sync.export_user_data(scope.account_id, scope.user_id),
         "delete_evidence": lambda: sync.delete_evidence(scope, "e"),
         "delete_session": lambda: sync.delete_session(scope),
@@ -103,7 +104,7 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
     }
 
 
-OF_ALL = ("list_sessions", "delete_user_data", "export_user_data")
+OF_ALL = ("list_sessions", "verify_settings", "delete_user_data", "export_user_data")
 """Doors to all sessions of an owner."""
 
 RECORDS = (
@@ -267,6 +268,7 @@ def settings_ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[],
         "constraints.list": lambda: rules.list(scope),
         "constraints.create": lambda: rules.create(scope, SECRET),
         "constraints.update": lambda: rules.update(scope, "c", text=SECRET),
+        "constraints.accept": lambda: rules.accept(scope, []),
         "constraints.delete": lambda: rules.delete(scope, "c"),
         "budgets.get": lambda: budgets.get(scope),
         "budgets.update": lambda: budgets.update(scope, BudgetConfig(), 0, actor=current_actor()),

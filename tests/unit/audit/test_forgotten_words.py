@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import secrets
+import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,35 +30,33 @@ SCOPE = Scope(session_id="s", user_id="anna")
 
 
 class Word:
-    """A word that nobody else has, kept in halves: this very object is none of what is looked for."""
+    """A word that nobody else has, kept in halves: this very object is none of what is looked for.
 
-    def __init__(self) -> None:
-        self.halves = secrets.token_hex(6), secrets.token_hex(6)
+    Attributes:
+        case: the end of it, by which words are told apart.
+    """
+
+    halves = secrets.token_hex(6), secrets.token_hex(6)
+
+    def __init__(self, case: str) -> None:
+        self.case = case
 
     def said(self, text: str) -> str:
-        return text.replace("WORD", "q".join(self.halves))
+        return text.replace("WORD", "q".join(self.halves) + self.case)
 
-    def holders(self) -> Iterator[str]:
-        """What in the process has it: the kinds of the objects around its texts."""
-        gc.collect()
-        word = "q".join(self.halves)
-        plain = word.encode()
-        for each in gc.get_objects():
-            if each is self.__dict__ or isinstance(each, type(self._frame())):
-                continue
-            for inner in gc.get_referents(each):
-                if isinstance(inner, str) and inner != word and word in inner:
-                    yield f"{type(each).__module__}.{type(each).__qualname__}: {inner[:60]!r}"
-                elif isinstance(inner, str) and inner == word and inner is not word:
-                    yield f"{type(each).__module__}.{type(each).__qualname__}: the word itself"
-                elif isinstance(inner, bytes) and plain in inner and inner is not plain:
-                    yield f"{type(each).__module__}.{type(each).__qualname__}: bytes"
 
-    @staticmethod
-    def _frame() -> Any:
-        import sys
-
-        return sys._getframe()
+def holders() -> Iterator[str]:
+    """What in the process has a word, the youngest first: the kinds of the objects around its texts."""
+    stem = "q".join(Word.halves)
+    plain, frame = stem.encode(), type(sys._getframe())
+    for each in gc.get_objects():
+        if isinstance(each, frame):
+            continue
+        for inner in gc.get_referents(each):
+            if (isinstance(inner, str) and inner is not stem and stem in inner) or (
+                isinstance(inner, bytes) and inner is not plain and plain in inner
+            ):
+                yield f"{type(each).__module__}.{type(each).__qualname__}: {inner[:60]!r}"
 
 
 def talk(engine: ContextEngine, word: Word) -> None:
@@ -80,7 +80,7 @@ def talk(engine: ContextEngine, word: Word) -> None:
     assert engine.sync.flush()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _whole_heap() -> Iterator[None]:
     """See what was made before the tests began, too: `conftest` freezes it."""
     gc.unfreeze()
@@ -93,24 +93,27 @@ WAYS: dict[str, Delete] = {
     "delete_session": lambda engine: engine.sync.delete_session(SCOPE),
     "delete_user_data": lambda engine: engine.sync.delete_user_data("", "anna"),
 }
+RESULTS: list[Any] = ["whole", "compact"]
+STORES = ["memory://", "sqlite:///{}/{}.db", "file://{}/{}"]
 
 
 @pytest.mark.req("A-30")
+@pytest.mark.usefixtures("_whole_heap")
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("tool_results", ["whole", "compact"])
-@pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/ce.db", "file://{}/sessions"])
-def test_nothing_in_the_process_has_the_words(
-    store: str, tool_results: Any, way: str, tmp_path: Path
-) -> None:
-    config = RuntimeConfig(
-        store=StoreConfig(deadline_s=10),
-        budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0),
-        tool_results=tool_results,
-    )
-    engine = create_context_engine(store.format(tmp_path), config=config)
-    word = Word()
-    talk(engine, word)
-    assert list(word.holders()), "nobody has it before: nothing can be seen"
-    WAYS[way](engine)
-    assert sorted(set(word.holders())) == []
-    engine.sync.close()
+def test_nothing_in_the_process_has_the_words(way: str, tmp_path: Path) -> None:
+    """Whatever the store and the tool results; to look at the whole heap takes its time, and is done once for all."""
+    engines = []
+    for n, (store, results) in enumerate(product(STORES, RESULTS)):
+        config = RuntimeConfig(
+            store=StoreConfig(deadline_s=10),
+            budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0),
+            tool_results=results,
+        )
+        engines.append(engine := create_context_engine(store.format(tmp_path, n), config=config))
+        talk(engine, Word(f"case{n}"))
+        assert next(holders(), ""), "nobody has it before: nothing can be seen"
+        WAYS[way](engine)
+    gc.collect()
+    assert sorted(set(holders())) == []
+    for engine in engines:
+        engine.sync.close()

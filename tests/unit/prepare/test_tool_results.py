@@ -28,7 +28,7 @@ from ce_engine import (
     ToolRequest,
     create_context_engine,
 )
-from ce_engine.apps.present.reasons import reasons
+from ce_engine.apps.present.report_lines import report_lines
 
 
 COMPACT = RuntimeConfig(tool_results="compact")
@@ -257,7 +257,7 @@ def test_a_report_says_what_was_done_and_what_it_saved(engine: ContextEngine) ->
     assert second.tokens_before - second.token_used == saved > 0
     newest = [d.reason for d in second.prune_decisions if d.action == "degraded"]
     assert newest == ["repeated_result"]
-    assert any("tokens saved in tool results: " in each for each in reasons(second))
+    assert any("tokens saved in tool results: " in each for each in report_lines(second))
     assert sum(second.payload_tokens.values()) == second.token_used
     assert second.prefix_tokens_unchanged is not None
     assert second.prefix_tokens_unchanged >= first.token_used - 3

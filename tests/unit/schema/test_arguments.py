@@ -56,6 +56,7 @@ VALUES: dict[str, Any] = {
     "budget": BudgetConfig(),
     "call": ModelCall(Scope(session_id="s"), [HostMessage(ASKED, Origin.TASK)]),
     "chunk": "h",
+    "constraint_ids": [],
     "chunk_index": 0,
     "index": 0,
     "content": "{}",

@@ -19,7 +19,7 @@ from ce_engine.stores.documents.file.names import safe
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_reading import read_names
-from tests.hosts.file_host import OTHER, files, of_session, open_at, refused
+from tests.hosts.file_host import OTHER, files, left_out, of_session, open_at, refused
 
 
 @pytest.fixture
@@ -184,5 +184,6 @@ async def test_a_folder_that_was_put_in_anothers_place(store: FileStore, root: P
     shutil.rmtree(of_session(root))
     shutil.copytree(of_session(root, OTHER), of_session(root))
     before = files(root)
-    await refused(store, "is damaged (it is of another session)")
+    await refused(store, "is damaged (it is of another session)", listing=False)
+    await left_out(store, "it is of another session")
     assert files(root) == before

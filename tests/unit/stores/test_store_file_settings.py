@@ -30,9 +30,14 @@ def settings_in(root: Path) -> Path:
 def test_people_can_read_it(root: Path) -> None:
     text = settings_in(root).read_text(encoding="utf-8")
     assert "短句" in text
-    assert json.loads(text)["settings"] == [
-        {"project_id": "", "name": "constraints", "value": {"items": ["短句"]}, "version": 1}
-    ]
+    [found] = json.loads(text)["settings"]
+    assert len(bytes.fromhex(found.pop("macs"))) == 32
+    assert found == {
+        "project_id": "",
+        "name": "constraints",
+        "value": {"items": ["短句"]},
+        "version": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,8 @@ def test_people_can_read_it(root: Path) -> None:
         ("{", StoreUnavailableError),
         ("[]", StoreUnavailableError),
         ('{"format": 1}', StoreUnavailableError),
-        ('{"format": 2}', MigrationError),
+        ('{"format": 2}', StoreUnavailableError),
+        ('{"format": 3}', MigrationError),
         (
             '{"format": 1, "account_id": "b", "user_id": "u", "settings": []}',
             StoreUnavailableError,

@@ -97,7 +97,7 @@ def test_processes_that_change_one_setting_lose_nothing(url: str) -> None:
     for process in processes:
         process.join(100)
     assert [process.exitcode for process in processes] == [0] * 3
-    assert _run(url, lambda store: store.get_setting(SCOPE, "n")) == (30, 30)
+    assert _run(url, lambda store: store.get_setting(SCOPE, "n")) == Setting(30, 30)
 
 
 def _everybody_out(url: str) -> None:

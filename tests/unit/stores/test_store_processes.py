@@ -85,7 +85,7 @@ def test_processes_that_change_one_setting_lose_nothing(path: Path) -> None:
     for process in processes:
         process.join(100)
     assert [process.exitcode for process in processes] == [0] * 3
-    assert run(path, lambda store: store.get_setting(SCOPE, "n")) == (75, 75)
+    assert run(path, lambda store: store.get_setting(SCOPE, "n")) == Setting(75, 75)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

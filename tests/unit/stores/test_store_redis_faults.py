@@ -18,7 +18,7 @@ from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import DeleteSession
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Versions
+from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores.documents.redis import RedisStore, pages, shelf
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.place import place_of
@@ -207,7 +207,7 @@ async def test_a_log_keeps_what_was_acknowledged_when_the_server_is_killed(serve
     server.kill()
     server.start()
     assert await read_names(store) == names
-    assert await store.get_setting(SCOPE, "x") == (1, 1)
+    assert await store.get_setting(SCOPE, "x") == Setting(1, 1)
     assert await store.version(SCOPE) == (30, 0, 1)
     await store.close()
     fresh = RedisStore(server.url, timeout_s=20)

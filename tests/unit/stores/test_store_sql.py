@@ -27,6 +27,7 @@ from sqlalchemy.pool import Pool
 from ce_engine.errors import StoreError
 from ce_engine.ports.store import Store
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
+from ce_engine.schema.settings import Setting
 from ce_engine.stores import open_store
 from ce_engine.stores.tables import SqlStore, macs, tables
 from ce_engine.stores.tables import sqlite as database
@@ -112,7 +113,7 @@ def test_the_oldest_schema_is_brought_up_to_date(path: Path, with_a_row: bool) -
     version = run(path, lambda store: store.version(SCOPE))
     assert version == ((8, 0, 0) if with_a_row else (1, 0, 0))
     assert run(path, lambda store: store.put_setting(SCOPE, "x", ["字"], 0)) == 1
-    assert run(path, lambda store: store.get_setting(SCOPE, "x")) == (["字"], 1)
+    assert run(path, lambda store: store.get_setting(SCOPE, "x")) == Setting(["字"], 1)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM ce_revision").fetchall() == [(HEAD,)]
 

@@ -36,6 +36,7 @@ from ce_engine.errors import VersionConflictError
 from ce_engine.ports.llm import LlmRequest, LlmResponse
 from ce_engine.prepare.blocks.derive_session import SessionDeriver
 from ce_engine.schema.pruning import PruneResult
+from ce_engine.schema.settings import Standing
 from ce_engine.testing import MockLlmAdapter
 from tests.hosts.broken_parts import BrokenHasher, BrokenRedactor
 
@@ -235,12 +236,18 @@ class RacingStore(MemoryStore):
     races = 1
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         if self.races:
             self.races -= 1
             raise VersionConflictError("somebody was faster")
-        return await super().put_setting(scope, name, value, expected_version)
+        return await super().put_setting(scope, name, value, expected_version, standing=standing)
 
 
 @pytest.mark.req("A-25", "A-07")

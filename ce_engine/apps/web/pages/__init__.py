@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from ce_engine.apps.web.pages import compare, evidence, live, preferences, session, sessions, turn
+from ce_engine.apps.web.pages import (
+    compare,
+    evidence,
+    live,
+    metrics,
+    preferences,
+    session,
+    sessions,
+    turn,
+)
 
 
 ROUTES: list[Route] = [
@@ -14,5 +23,6 @@ ROUTES: list[Route] = [
     *evidence.routes,
     *compare.routes,
     *live.routes,
+    *metrics.routes,
     *preferences.routes,
 ]

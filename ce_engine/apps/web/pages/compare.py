@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.compare_lines import lines, notes, subject
+from ce_engine.apps.present.compare_lines import lines, notes, shown, subject
 from ce_engine.apps.present.compare_panels import largest, panels, tiles
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.web.index import SessionIndex
@@ -18,6 +18,7 @@ from ce_engine.apps.web.session_query import NOBODY, SPANS, SessionQuery
 from ce_engine.audit.compare.figures import Comparison
 from ce_engine.audit.compare.figures import compare as compared
 from ce_engine.audit.compare.records import TAG, CallRecord
+from ce_engine.errors import ConfigError
 
 
 GROUPINGS = ("framework", "model", "agent", "session")
@@ -34,7 +35,17 @@ async def compare(request: Request) -> Response:
     by = request.query_params.get("by", "") or GROUPINGS[0]
     with reader.listing("ui compare"):
         calls, missing, left_out = await _calls(index, query)
-    comparison = await asyncio.to_thread(compared, calls, by, reader.source.prices)
+    try:
+        comparison = await asyncio.to_thread(compared, calls, by, reader.source.prices)
+    except ConfigError:
+        say = taste_of(request).language
+        detail = say(
+            "calls cannot be compared by {by}, but by framework, model, agent, session or a tag",
+            by=by,
+        )
+        return page(
+            request, "error.html", 400, kind="refused", code=ConfigError.code, detail=detail
+        )
     names = dict.fromkeys(tag.partition("=")[0] for tag in index.options().tags)
     part = request.headers.get("hx-target") == "comparison"
     return page(
@@ -76,7 +87,7 @@ def _shown(comparison: Comparison, say: Say) -> dict[str, Any]:
         "subject": say(subject(comparison.by)),
         "tiles": list(tiles(comparison, say)),
         "panels": list(panels(comparison, rows, say)),
-        "heads": [name for name, _ in columns],
+        "heads": [shown(name, say) for name, _ in columns],
         "table": table,
         "notes": list(notes(comparison, say)),
         "hidden": len(comparison.groups) - len(rows),

@@ -46,8 +46,8 @@ async def _page(request: Request, name: str) -> Response:
         found, document, turns = await _read(reader, scope, name)
     answers = {row.answer_message_id: n for n, row in enumerate(turns, 1) if row.answer_message_id}
     asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
-    made = graph(found, document, answers)
     say = taste_of(request).language
+    made = graph(found, document, answers, say)
 
     def address(node: Node) -> str:
         if node.kind == "evidence":
@@ -66,7 +66,7 @@ async def _page(request: Request, name: str) -> Response:
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
-        spent=spent,
+        spent=lambda usage: spent(usage, say),
         disagreements=_disagreements(turns, document, found),
         **_text(found, document, query.get("part", "")),
     )
@@ -99,7 +99,7 @@ def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any
         "asks": [f"{call.name}({arguments(call.args)})" for call in (message.tool_calls or ())]
         if message
         else [],
-        "labels": [each.label() for each in (message.attachments or ())] if message else [],
+        "attachments": (message.attachments or ()) if message else (),
     }
 
 

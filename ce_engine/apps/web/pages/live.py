@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ce_engine.apps.present.language import Say
-from ce_engine.apps.present.reasons import reasons
+from ce_engine.apps.present.report_lines import report_lines
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, TITLES, bar_of, marks_of
 from ce_engine.apps.web.newest import Newest, NewTurn
 from ce_engine.apps.web.page import index_of, page, reader_of, rendered, taste_of
@@ -92,7 +92,7 @@ def _row(new: NewTurn, say: Say) -> dict[str, Any]:
         "report": report,
         "bar": bar_of(row.report),
         "marks": [(say(MARKS[mark]), mark in BAD) for mark in marks_of(row)],
-        "why": "; ".join(reasons(report, say)) if report is not None else "",
+        "why": "; ".join(report_lines(report, say)) if report is not None else "",
     }
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.session_search import search
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
-from ce_engine.apps.present.timeline_svg import Titles, drawing, gutter
+from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.schema.rows import TurnRow
@@ -37,10 +37,6 @@ async def session(request: Request) -> Response:
     found = timeline(turns, lane)
     at = _start(query.get("page", ""), len(found))
     say = taste_of(request).language
-    titles = Titles(
-        alt=say("Tokens of each turn, by layer, against the budget"),
-        unnamed=say("(no name)"),
-    )
     return page(
         request,
         "session.html",
@@ -50,8 +46,8 @@ async def session(request: Request) -> Response:
         rows=_rows(found, turns, at),
         pages=-(-len(found) // ROWS),
         at=at // ROWS + 1,
-        svg=Markup(drawing(found, titles)),  # noqa: S704 - what was stored is escaped in it
-        gutter=Markup(gutter(found, titles)),  # noqa: S704
+        svg=Markup(drawing(found, say)),  # noqa: S704 - what was stored is escaped in it
+        gutter=Markup(gutter(found, say)),  # noqa: S704
         layers=[name for name in LAYERS if any(found.layers[name])],
         titles={name: say(title) for name, title in TITLES.items()},
         meanings={name: say(text) for name, text in MEANINGS.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     WHY,
@@ -29,14 +30,16 @@ from ce_engine.apps.present.turn_view import (
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
+from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
-from ce_engine.schema.replay import Explanation, Replay
+from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
 from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
@@ -49,7 +52,7 @@ PLACEMENTS = ("cache", "seed")
 
 
 @dataclass(slots=True)
-class Told:
+class StoredTurn:
     """A turn as it is stored, with the session round it."""
 
     scope: Scope
@@ -66,7 +69,7 @@ class Told:
         return report_of(self.row.turn_id, self.row.report)
 
 
-async def _told(request: Request, reader: Reader, scope: Scope) -> Told:
+async def _stored_turn(request: Request, reader: Reader, scope: Scope) -> StoredTurn:
     """Read the turn that is asked for.
 
     Raises:
@@ -77,7 +80,7 @@ async def _told(request: Request, reader: Reader, scope: Scope) -> Told:
     document = await reader.store.get_session(scope)
     if document is None:
         raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
-    return Told(scope, document, turns, at)
+    return StoredTurn(scope, document, turns, at)
 
 
 async def turn(request: Request) -> Response:
@@ -86,19 +89,19 @@ async def turn(request: Request) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     say = taste_of(request).language
     with reader.looking("ui turn", "read", scope):
-        told = await _told(request, reader, scope)
-        again = await _again(reader, told)
-        other = await _what_if(reader, told, query) if _asks(query) else {}
-    links, report = Links(told.document, told.turns), told.report
-    rows = _rows(again, report, links)
+        stored = await _stored_turn(request, reader, scope)
+        again = await _again(reader, stored, say)
+        other = await _what_if(reader, stored, query, say) if _asks(query) else {}
+    links, report = Links(stored.document, stored.turns), stored.report
+    rows = _rows(again, report, links, say)
     find = query.get("find", "").strip()
     shown = [row for row in rows if row.has(find)] if find else folded(rows)
     return page(
         request,
         "turn.html",
-        **_frame(told, say),
-        **_figures(told, report, say),
-        **_costs(reader, told, say),
+        **_frame(stored, say),
+        **_figures(stored, report, say),
+        **_costs(reader, stored, say),
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
@@ -110,13 +113,16 @@ async def turn(request: Request) -> Response:
         earlier=again.found.earlier if again.found else [],
         passed=again.found.passed_over if again.found else [],
         asked=again.found.asked if again.found else "",
-        source=_source(links),
-        texts=_texts(told.document),
-        asked_turns={row.tip_message_id: n for n, row in reversed(list(enumerate(told.turns, 1)))},
+        source=_source(links, say),
+        back=_back(stored),
+        texts=_texts(stored.document),
+        asked_turns={
+            row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
+        },
         features={name: say(word) for name, word in FEATURES.items()},
         legend=say(LEGEND),
-        conflicts=conflicts(report, told.document) if report else [],
-        **{**NO_WHAT_IF, "window": window_of(told.turns, told.at), **other},
+        conflicts=conflicts(report, stored.document) if report else [],
+        **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
 
 
@@ -132,31 +138,31 @@ class _Again:
     problem: str = ""
 
 
-async def _again(reader: Reader, told: Told) -> _Again:
+async def _again(reader: Reader, stored: StoredTurn, say: Say) -> _Again:
     again, engine = _Again(), reader.engine()
     try:
         async with asyncio.timeout(SECONDS):
-            again.replay = await engine.replay(told.scope, told.row.turn_id)
+            again.replay = await engine.replay(stored.scope, stored.row.turn_id)
             with suppress(ContextEngineError):
-                again.found = await engine.explain(told.scope, told.row.turn_id)
+                again.found = await engine.explain(stored.scope, stored.row.turn_id)
     except TimeoutError:
         again.problem = "slow"
     except ContextEngineError as error:
-        again.problem = str(error)
+        again.problem = replay_words(error.code, str(error), say)
     return again
 
 
-def _rows(again: _Again, report: Report | None, links: Links) -> list[Row]:
+def _rows(again: _Again, report: Report | None, links: Links, say: Say) -> list[Row]:
     if again.replay is None or report is None:
         return []
-    return turn_rows(again.replay, again.found, report, links)
+    return turn_rows(again.replay, again.found, report, links, say)
 
 
-def _frame(told: Told, say: Say) -> dict[str, Any]:
+def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
     """Where the turn stands."""
-    row, at, turns = told.row, told.at, told.turns
+    row, at, turns = stored.row, stored.at, stored.turns
     return {
-        "scope": told.scope,
+        "scope": stored.scope,
         "row": row,
         "turn": at + 1,
         "before": at or None,
@@ -169,16 +175,16 @@ def _frame(told: Told, say: Say) -> dict[str, Any]:
     }
 
 
-def _figures(told: Told, report: Report | None, say: Say) -> dict[str, Any]:
+def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
     """The turn in numbers and reasons, as it is stored."""
-    one = timeline([told.row])
+    one = timeline([stored.row])
     layers = [
         (name, say(TITLES[name]), tokens[0]) for name, tokens in one.layers.items() if tokens[0]
     ]
     return {
         "report": report,
         "layers": layers,
-        "reasons": list(reasons(report, say)) if report else [],
+        "reasons": list(report_lines(report, say)) if report else [],
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
@@ -191,22 +197,35 @@ def _figures(told: Told, report: Report | None, say: Say) -> dict[str, Any]:
     }
 
 
-def _costs(reader: Reader, told: Told, say: Say) -> dict[str, Any]:
-    if told.report is None:
+def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
+    if stored.report is None:
         return {"costs": []}
-    [call, *_] = calls_of(told.document, [told.row])  # not of all turns: there may be thousands
-    spent = SessionCosts.of([call], reader.prices, [told.at + 1])
+    [call, *_] = calls_of(stored.document, [stored.row])  # not of all turns: there may be thousands
+    spent = SessionCosts.of([call], reader.prices, [stored.at + 1])
     return {"costs": list(turn_lines(spent, 0, say))}
 
 
-def _source(links: Links) -> Any:
+def _source(links: Links, say: Say) -> Any:
     """What leads from a piece that was brought in to where it is from: the turn, and the call."""
 
     def of(name: str) -> tuple[int | None, str]:
         evidence = links.document.evidences.get(name)
-        said = links.source(evidence) if evidence is not None else ""
+        said = links.source(evidence, say) if evidence is not None else ""
         call = links.calls.get(evidence.links.tool_call_id or "") if evidence else None
         return links.answers.get(name), f"{said} {call.tool}" if call else said
+
+    return of
+
+
+def _back(stored: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
+    """Where a piece is shown whole; `""` of what is kept elsewhere, such as a rule."""
+    user_id, session_id = stored.scope.user_id, stored.scope.session_id
+
+    def of(piece: BroughtIn | PassedOver) -> str:
+        if piece.kind == "message":
+            return trace_url(user_id, session_id, piece.id)
+        there = piece.id in stored.document.evidences
+        return evidence_url(user_id, session_id, piece.id) if there else ""
 
     return of
 
@@ -220,22 +239,29 @@ def _asks(query: QueryParams) -> bool:
     return bool(query.get("window") or query.get("placement"))
 
 
-async def _what_if(reader: Reader, told: Told, query: QueryParams) -> dict[str, Any]:
+async def _what_if(
+    reader: Reader, stored: StoredTurn, query: QueryParams, say: Say
+) -> dict[str, Any]:
     """What another budget or placement would have sent; nothing of it is sent or recorded."""
     window, placement = query.get("window", "").replace(",", "").strip(), query.get("placement", "")
     made: dict[str, Any] = {"window": window, "placement": placement}
     try:
         if window and not (window.isdecimal() and 0 < int(window[:12]) <= 10_000_000):
-            raise ConfigError("the window is a number of tokens from 1 to 10,000,000")
+            raise ConfigError(say("the window is a number of tokens from 1 to 10,000,000"))
         chosen = placement if placement in PLACEMENTS else ""
-        config = what_if_config(told.turns, told.at, int(window) if window else None, chosen)
+        config = what_if_config(stored.turns, stored.at, int(window) if window else None, chosen)
         async with asyncio.timeout(SECONDS):
-            replay = await reader.engine().replay(told.scope, told.row.turn_id, config)
+            replay = await reader.engine().replay(stored.scope, stored.row.turn_id, config)
     except TimeoutError:
         return {**made, "refusal": "slow"}
-    except (ContextEngineError, ValueError) as error:
-        return {**made, "refusal": str(error)}
-    links = Links(told.document, told.turns)
+    except ContextEngineError as error:
+        return {**made, "refusal": replay_words(error.code, str(error), say)}
+    except ValueError:  # the turn's own configuration does not go with it
+        return {
+            **made,
+            "refusal": say("no turn can have this window with the rest of its settings"),
+        }
+    links = Links(stored.document, stored.turns)
     return {**made, "other": replay, "changes": changes(replay, links)}
 
 
@@ -243,11 +269,12 @@ async def what_if(request: Request) -> Response:
     """What another configuration would have sent: a part of the page."""
     reader, query = reader_of(request), request.query_params
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    say = taste_of(request).language
     with reader.looking("ui what-if", "read", scope):
-        told = await _told(request, reader, scope)
-        other = await _what_if(reader, told, query)
+        stored = await _stored_turn(request, reader, scope)
+        other = await _what_if(reader, stored, query, say)
     values = {**NO_WHAT_IF, **other}
-    return page(request, "turn_what_if.html", scope=scope, turn=told.at + 1, **values)
+    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, **values)
 
 
 routes = [Route("/turn", turn), Route("/turn/what-if", what_if)]

@@ -233,6 +233,8 @@ def with_verdict(old: LoadedSession | None, kept: StoredSession) -> None:
         return
     if old.mac:
         kept.forged = kept.forged or old.wrong
+    elif not old.kept.events and old.kept.has_content:  # older releases had a log, too
+        kept.forged = kept.forged or f"version {old.kept.head.version}, whose log was taken away"
     elif not all(map(is_older, old.kept.events)):
         kept.forged = kept.forged or f"version {old.kept.head.version}, whose MACs were taken away"
     else:

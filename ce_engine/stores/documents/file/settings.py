@@ -10,19 +10,22 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from ce_engine.schema.settings import Setting
-from ce_engine.stores import private
+from ce_engine.errors import FileDamagedError
+from ce_engine.stores import private, setting_macs
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
 from ce_engine.stores.documents.file.shelf import Shelf
 from ce_engine.stores.documents.setting_values import is_current, open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
+from ce_engine.stores.setting_macs import Stored, StoredSetting
 
 
 T = TypeVar("T")
 
-_FORMAT = 1
+_FORMAT = 2
+_OLDER_FORMAT = 1
+"""Without MACs."""
 FILE = "settings.json"
 _DRAFT = f"{FILE}.new"
 _KEPT_OWNERS = 256
@@ -32,8 +35,10 @@ _NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
 class SettingsFiles:
     """Reads without a lock from any thread; one thread writes."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, shelf: Shelf, key_of: Callable[[Owner], bytes | None], secret: Callable[[], bytes]
+    ) -> None:
+        self._shelf, self._key_of, self._secret = shelf, key_of, secret
         self._cache: OrderedDict[Path, tuple[log.Identity, Owned]] = OrderedDict()
         self._mutex = Lock()
 
@@ -47,7 +52,7 @@ class SettingsFiles:
             known = self._cache.get(path)
         if known is not None and known[0] == identity:
             return known[1]
-        owned = _load(path, owner)
+        owned = self._load(path, owner)
         with self._mutex:
             self._cache[path] = identity, owned
             while len(self._cache) > _KEPT_OWNERS:
@@ -61,17 +66,36 @@ class SettingsFiles:
         folder = self._folder(owner)
         with self._shelf.locked(folder, deadline):
             # From the file: two writes within a tick of its clock may look like none.
-            old = _load(folder / FILE, owner)
+            old = self._load(folder / FILE, owner)
             new, result = change(old)
             if new != old:
-                _write(folder, owner, new)
+                _write(folder, owner, new, setting_macs.key_of(self._secret(), owner))
             return result
 
     def of_all(self) -> dict[Owner, Owned]:
         """The settings of all owners."""
-        paths = list(self._shelf.root.glob(f"*/*/{FILE}"))
-        owners = [_owner(path, _page(path)) for path in paths]
-        return {owner: self.read(owner) for owner in owners}
+        return {owner: self.read(owner) for _, owner in self._paths()}
+
+    def stored(self) -> dict[Owner, Stored | FileDamagedError]:
+        """What the files of all owners have, with its MACs; of a file that has none, what is wrong with it."""
+        found: dict[Owner, Stored | FileDamagedError] = {}
+        for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
+            try:
+                owner = _owner(path, _page(path))
+                if self._folder(owner) != path.parent:
+                    raise faults.damaged(path, "it is of another user")
+                found[owner] = _stored(path, owner)
+            except FileDamagedError as error:
+                found[str(path.parent.parent.name), str(path.parent.name)] = error
+        return found
+
+    def _paths(self) -> list[tuple[Path, Owner]]:
+        paths = sorted(self._shelf.root.glob(f"*/*/{FILE}"))
+        return [(path, _owner(path, _page(path))) for path in paths]
+
+    def _load(self, path: Path, owner: Owner) -> Owned:
+        stored = _stored(path, owner)
+        return setting_macs.judged(self._key_of(owner), stored) if stored else {}
 
     def reseal(self, key_id: str, deadline: float) -> int:
         """Write files anew whose values are not under the key that seals now; how many values were not."""
@@ -83,7 +107,8 @@ class SettingsFiles:
                 values = [item.get("value") for item in page["settings"]]
                 old = [v for v in values if v is not None and not is_current(v, key_id)]
                 if old:
-                    _write(path.parent, owner, _load(path, owner))
+                    key = setting_macs.key_of(self._secret(), owner)
+                    _write(path.parent, owner, self._load(path, owner), key)
                 count += len(old)
         return count
 
@@ -112,19 +137,21 @@ def _owner(path: Path, page: Any) -> Owner:
         raise faults.damaged(path, type(error).__name__) from None
 
 
-def _load(path: Path, owner: Owner) -> Owned:
+def _stored(path: Path, owner: Owner) -> Stored:
     text = log.content(path)
     if not text and log.identity(path) is None:
         return {}
     try:
         record = from_json(text or b"")
-        if record["format"] != _FORMAT:
+        if record["format"] not in (_OLDER_FORMAT, _FORMAT):
             raise faults.newer(path, record["format"], _FORMAT)
         if (record["account_id"], record["user_id"]) != owner:
             raise faults.damaged(path, "it is of another user")
         return {
-            (str(item["project_id"]), str(item["name"])): Setting(
-                open_value(item.get("value"), owner), int(item["version"])
+            (str(item["project_id"]), str(item["name"])): StoredSetting(
+                open_value(item.get("value"), owner),
+                int(item["version"]),
+                bytes.fromhex(item.get("macs", "")),
             )
             for item in record["settings"]
         }
@@ -132,7 +159,8 @@ def _load(path: Path, owner: Owner) -> Owned:
         raise faults.damaged(path, type(error).__name__) from None
 
 
-def _write(folder: Path, owner: Owner, owned: Owned) -> None:
+def _write(folder: Path, owner: Owner, owned: Owned, key: bytes) -> None:
+    macs = setting_macs.sign(key, owned)
     path, draft = folder / FILE, folder / _DRAFT
     lines = [
         {
@@ -140,6 +168,7 @@ def _write(folder: Path, owner: Owner, owned: Owned) -> None:
             "name": name,
             "value": seal_value(setting.value, owner),
             "version": setting.version,
+            "macs": macs[project, name].hex(),
         }
         for (project, name), setting in owned.items()
     ]

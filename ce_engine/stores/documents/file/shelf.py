@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -9,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import private
@@ -20,6 +22,7 @@ from ce_engine.stores.documents.file.names import folder_of, safe
 from ce_engine.stores.documents.session import StoredSession
 
 
+logger = logging.getLogger("ce_engine.stores")
 T = TypeVar("T")
 
 MARK = "ce-store.txt"
@@ -34,6 +37,9 @@ _LEVELS = 3
 
 _KEPT_SESSIONS = 32
 
+_OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
+"""What the system says of one session's files, and not of its disk."""
+
 
 class Shelf:
     """Reads without a lock from any thread; one thread writes. Errors of the system come as they are."""
@@ -45,6 +51,7 @@ class Shelf:
         self._cache: OrderedDict[Path, log.LoadedSession] = OrderedDict()
         self.written: OrderedDict[Path, None] = OrderedDict()
         """The folders that were written to last."""
+        self._warned: dict[Path, None] = {}
         self._mutex = threading.Lock()
 
     def read(self, scope: Scope) -> StoredSession | None:
@@ -92,11 +99,39 @@ class Shelf:
         users = _folders(account) if user_id is None else [account / safe(user_id)]
         for user in users:
             for folder in _folders(user):
-                found = self._load(folder, remember=False)
-                if found is not None:
+                found, damage = self._readable(folder)
+                if damage:
+                    self._warn(folder, damage)
+                elif found is not None:
                     yield found.key, found.kept
         if not self.root.is_dir():
             self._check_parent()
+
+    def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
+        """What is wrong with the sessions that no list has; each names its file."""
+        names = [safe(name) for name in (account_id, user_id) if name is not None]
+        folders = _below(self.root.joinpath(*names), _LEVELS - 1 - len(names))
+        damages = [self._readable(folder)[1] for folder in folders]
+        return [damage for damage in damages if damage]
+
+    def _readable(self, folder: Path) -> tuple[log.LoadedSession | None, str]:
+        """A session among many, or what is wrong with it: that ends no list of the others."""
+        try:
+            return self._load(folder, remember=False), ""
+        except (FileDamagedError, MigrationError) as error:
+            return None, str(error)
+        except OSError as error:
+            if error.errno not in _OF_ONE:
+                raise
+            return None, str(faults.explain(error, self.root))
+
+    def _warn(self, folder: Path, damage: str) -> None:
+        """Say once of a session that it is left out of lists."""
+        with self._mutex:
+            is_new = folder not in self._warned
+            self._warned[folder] = None
+        if is_new:
+            logger.warning("a session is left out of lists: %s", damage)
 
     def look_anew(self, scope: Scope) -> log.LoadedSession | None:
         """The session as its files have it, every byte of them; nothing that is known is spared."""
@@ -111,11 +146,13 @@ class Shelf:
 
     def purge(self, deadline: float) -> None:
         """Take away what killed writers left, of all sessions: drafts, and lines that do not count."""
-        for folder in (f for a in _folders(self.root) for u in _folders(a) for f in _folders(u)):
+        for folder in _below(self.root, _LEVELS - 1):
             if not log.has_remains(folder):
                 continue
             with self.locked(folder, deadline):
-                log.remove_remains(folder, self._load(folder, remember=False), self._keys)
+                found, damage = self._readable(folder)
+                if not damage:
+                    log.remove_remains(folder, found, self._keys)
 
     def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
         """Write a session anew under the key that seals now; false if it is already."""
@@ -196,6 +233,15 @@ def _put_last(items: OrderedDict[Path, T], folder: Path, item: T) -> None:
     items.move_to_end(folder)
     if len(items) > _KEPT_SESSIONS:
         items.popitem(last=False)
+
+
+def _below(path: Path, depth: int) -> Iterator[Path]:
+    """The folders so many levels below those in this one."""
+    for folder in _folders(path):
+        if depth:
+            yield from _below(folder, depth - 1)
+        else:
+            yield folder
 
 
 def _folders(path: Path) -> list[Path]:

@@ -17,9 +17,9 @@ from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting, Versions
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import path_checks, sealing, secret
+from ce_engine.stores import path_checks, sealing, secret, setting_macs
 from ce_engine.stores.base import MARK, SEALED_BY
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
@@ -68,13 +68,18 @@ class FileStore(DocumentStore):
         root = folder_path(url)
         self._secret = _Secret(root)
         self._shelf = Shelf(root, lock_timeout_s, self._secret.mac_key)
-        self._settings = SettingsFiles(self._shelf)
+        self._settings = self._new_settings()
         self._hands = [_Hand() for _ in range(1 + _READERS)]
         self._writer = WorkerQueue("writer", self._hands[:1])
         self._readers = WorkerQueue("reader", self._hands[1:])
         self._resting: list[_Hand] = []
         finalize(self, stop_all, (self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)
+
+    def _new_settings(self) -> SettingsFiles:
+        return SettingsFiles(
+            self._shelf, lambda owner: self._secret.mac_key((*owner, "")), self._secret.read
+        )
 
     @property
     def url(self) -> str:
@@ -114,10 +119,16 @@ class FileStore(DocumentStore):
         return await self._run(self._readers, look)
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         def change(old: owned.Owned) -> tuple[owned.Owned, int]:
-            return owned.put(old, scope, name, value, expected_version)
+            return owned.put(old, scope, name, value, expected_version, standing)
 
         owner, deadline = owned.owner_of(scope), self._deadline()
         return await self._write(lambda: self._settings.change(owner, change, deadline))
@@ -168,6 +179,15 @@ class FileStore(DocumentStore):
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         return await self._run(self._readers, lambda: owned.listed(self._settings.of_all()))
+
+    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+        return await self._run(
+            self._readers,
+            lambda: setting_macs.checked(self._secret.read(), self._settings.stored()),
+        )
+
+    async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
+        return await self._run(self._readers, lambda: self._shelf.damaged(account_id, user_id))
 
     async def reseal(self, scope: Scope) -> bool:
         key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
@@ -236,7 +256,7 @@ class FileStore(DocumentStore):
             hand.lock.release()
         if child:
             self._shelf = Shelf(self._shelf.root, self._timeout_s, self._secret.mac_key)
-            self._settings = SettingsFiles(self._shelf)
+            self._settings = self._new_settings()
             self._hands = [_Hand() for _ in range(1 + _READERS)]
             self._writer.reset(self._hands[:1])
             self._readers.reset(self._hands[1:])

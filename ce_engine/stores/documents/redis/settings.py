@@ -8,17 +8,22 @@ from threading import Lock
 from time import monotonic
 from typing import TypeVar
 
-from ce_engine.schema.settings import Setting
+from ce_engine.errors import FileDamagedError
+from ce_engine.stores import setting_macs
 from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.place import Place
 from ce_engine.stores.documents.setting_values import open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
+from ce_engine.stores.setting_macs import Stored, StoredSetting
 
 
 T = TypeVar("T")
 
+_FORMAT = 2
+_OLDER_FORMAT = 1
+"""Without MACs."""
 _KEPT_OWNERS = 1024
 _NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
 
@@ -26,8 +31,14 @@ _NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
 class OwnersPages:
     """Any thread reads and writes with a link of its own."""
 
-    def __init__(self, place: Place, timeout_s: float) -> None:
-        self._place = place
+    def __init__(
+        self,
+        place: Place,
+        timeout_s: float,
+        key_of: Callable[[Owner], bytes | None],
+        secret: Callable[[], bytes],
+    ) -> None:
+        self._place, self._key_of, self._secret = place, key_of, secret
         self._timeout_s = timeout_s
         self._cache: OrderedDict[Owner, tuple[bytes, Owned]] = OrderedDict()
         self._mutex = Lock()
@@ -46,8 +57,23 @@ class OwnersPages:
 
     def of_all(self, link: Link) -> dict[Owner, Owned]:
         """What all owners set; it looks at every key of the database."""
+        return {owner: self.read_now(link, owner) for owner in self._owners(link)}
+
+    def stored(self, link: Link) -> dict[Owner, Stored | FileDamagedError]:
+        """What the server has of all owners, with its MACs; of what is no page, what is wrong with it."""
+        found: dict[Owner, Stored | FileDamagedError] = {}
+        for owner in self._owners(link):
+            try:
+                found[owner] = _stored(
+                    owner, link.texts(self._place.owner(owner)), self._place.server
+                )
+            except FileDamagedError as error:
+                found[owner] = error
+        return found
+
+    def _owners(self, link: Link) -> list[Owner]:
         names = map(self._place.owner_of, link.scan(f"{self._place.owners}*"))
-        return {owner: self.read_now(link, owner) for owner in names if owner is not None}
+        return sorted(owner for owner in names if owner is not None)
 
     def change(
         self,
@@ -67,7 +93,7 @@ class OwnersPages:
             done = link.swap(
                 self._place.owner(owner),
                 (stamp, pages.nonce().encode()),
-                _page(owner, new),
+                _page(owner, new, setting_macs.key_of(self._secret(), owner)),
                 is_page=True,
                 expire_ms=0,
                 mark=pages.nonce() if deletes else "",
@@ -81,7 +107,8 @@ class OwnersPages:
         texts = link.texts(self._place.owner(owner))
         if not texts:
             return b"", {}
-        owned = _owned(owner, texts, self._place.server)
+        stored = _stored(owner, texts, self._place.server)
+        owned = setting_macs.judged(self._key_of(owner), stored)
         with self._mutex:
             self._cache[owner] = texts[0], owned
             while len(self._cache) > _KEPT_OWNERS:
@@ -89,16 +116,18 @@ class OwnersPages:
         return texts[0], owned
 
 
-def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
+def _stored(owner: Owner, texts: list[bytes], server: str) -> Stored:
     try:
         record = from_json(texts[1])
-        if record["format"] != pages.FORMAT:
-            raise faults.newer(server, record["format"], pages.FORMAT)
+        if record["format"] not in (_OLDER_FORMAT, _FORMAT):
+            raise faults.newer(server, record["format"], _FORMAT)
         if (record["account_id"], record["user_id"]) != owner:
             raise faults.damaged(server, "settings are of another user")
         return {
-            (str(item["project_id"]), str(item["name"])): Setting(
-                open_value(item.get("value"), owner), int(item["version"])
+            (str(item["project_id"]), str(item["name"])): StoredSetting(
+                open_value(item.get("value"), owner),
+                int(item["version"]),
+                bytes.fromhex(item.get("macs", "")),
             )
             for item in record["settings"]
         }
@@ -106,16 +135,18 @@ def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
         raise faults.damaged(server, f"settings: {type(error).__name__}") from None
 
 
-def _page(owner: Owner, owned: Owned) -> bytes:
+def _page(owner: Owner, owned: Owned, key: bytes) -> bytes:
+    macs = setting_macs.sign(key, owned)
     items = [
         {
             "project_id": project,
             "name": name,
             "value": seal_value(setting.value, owner),
             "version": setting.version,
+            "macs": macs[project, name].hex(),
         }
         for (project, name), setting in owned.items()
     ]
     account_id, user_id = owner
-    page = {"format": pages.FORMAT, "account_id": account_id, "user_id": user_id}
+    page = {"format": _FORMAT, "account_id": account_id, "user_id": user_id}
     return to_json(page | {"settings": items}).encode()

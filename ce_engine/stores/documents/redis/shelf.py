@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections import OrderedDict
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import TypeVar
 
+from ce_engine.errors import FileDamagedError, MigrationError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionHead
 from ce_engine.schema.scope import Scope
@@ -20,6 +22,7 @@ from ce_engine.stores.documents.redis.place import Place
 from ce_engine.stores.documents.session import StoredSession
 
 
+logger = logging.getLogger("ce_engine.stores")
 T = TypeVar("T")
 
 MacKeys = Callable[[Key], bytes | None]
@@ -28,6 +31,8 @@ MacKeys = Callable[[Key], bytes | None]
 _KEPT_SESSIONS = 64
 _WATERMARKS = 4096
 _LONGEST_PAUSE_S = 0.01
+_UNREADABLE = (FileDamagedError, MigrationError)
+"""What is wrong with one session, and ends no list of the others."""
 
 
 class Shelf:
@@ -48,6 +53,7 @@ class Shelf:
         self._has_secret = False
         self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
         self._watermarks: OrderedDict[Key, Watermark] = OrderedDict()
+        self._warned: OrderedDict[Key, None] = OrderedDict()
         self._mutex = threading.Lock()
 
     def check_secret(self, link: Link) -> None:
@@ -121,9 +127,33 @@ class Shelf:
             key = self.place.key_of(name)
             if key is None:
                 continue
-            session = pages.load(key, texts, self._keys(key), self.place.server)
+            try:
+                session = pages.load(key, texts, self._keys(key), self.place.server)
+            except _UNREADABLE as error:
+                self._warn(key, error)
+                continue
             if session is not None:
                 yield key, session.kept
+
+    def damaged(self, link: Link, names: tuple[str, ...]) -> list[str]:
+        """What is wrong with the sessions that no list has; each is named."""
+        found = []
+        for name, texts in link.all_texts(link.scan(self.place.pattern(*names))):
+            key = self.place.key_of(name)
+            try:
+                if key is not None:
+                    pages.load(key, texts, self._keys(key), self.place.server)
+            except _UNREADABLE as error:
+                found.append(_said(key, error))
+        return found
+
+    def _warn(self, key: Key, error: Exception) -> None:
+        """Say once of a session that it is left out of lists."""
+        with self._mutex:
+            is_new = key not in self._warned
+            _put_last(self._warned, key, None, _WATERMARKS)
+        if is_new:
+            logger.warning("a session is left out of lists: %s", _said(key, error))
 
     def keys(self, link: Link) -> list[Key]:
         """All sessions."""
@@ -206,6 +236,10 @@ class Shelf:
         if monotonic() > deadline:
             raise faults.busy(self.place.server, self._timeout_s)
         sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - no secret
+
+
+def _said(key: Key | None, error: Exception) -> str:
+    return f"session {(key or ('',))[-1]!r}: {error}"
 
 
 def _put_last(items: OrderedDict[Key, T], key: Key, item: T, most: int) -> None:

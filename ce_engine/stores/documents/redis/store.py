@@ -15,9 +15,9 @@ from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting, Versions
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import secret
+from ce_engine.stores import secret, setting_macs
 from ce_engine.stores.base import MARK, SEALED_BY
 from ce_engine.stores.documents.base import DocumentStore, Key, listed
 from ce_engine.stores.documents.redis.durability import weaknesses
@@ -103,7 +103,12 @@ class RedisStore(DocumentStore):
 
     def _begin(self) -> None:
         self._shelf = Shelf(self._place, self._timeout_s, _mac_key, _check_of_secret)
-        self._settings = OwnersPages(self._place, self._timeout_s)
+        self._settings = OwnersPages(
+            self._place,
+            self._timeout_s,
+            lambda owner: _mac_key((*owner, "")),
+            lambda: self.secret,
+        )
 
     def _new_links(self) -> list[Link]:
         return [Link(self._place, self._timeout_s) for _ in range(2 + _READERS)]
@@ -153,18 +158,26 @@ class RedisStore(DocumentStore):
         return await self._run(self._lookups, look)
 
     async def put_setting(
-        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+        self,
+        scope: Scope,
+        name: str,
+        value: Any,
+        expected_version: int | None = None,
+        *,
+        standing: Standing = Standing.INTACT,
     ) -> int:
         def change(old: owned.Owned) -> tuple[owned.Owned, int]:
-            return owned.put(old, scope, name, value, expected_version)
+            return owned.put(old, scope, name, value, expected_version, standing)
 
-        owner = owned.owner_of(scope)
-        return await self._run(
-            self._writer, lambda link: self._settings.change(link, owner, change)
-        )
+        def work(link: Link) -> int:
+            self._shelf.check_secret(link)
+            return self._settings.change(link, owned.owner_of(scope), change)
+
+        return await self._run(self._writer, work)
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         def work(link: Link) -> int:
+            self._shelf.check_secret(link)
             return self._settings.change(link, (account_id, user_id), owned.emptied, deletes=True)
 
         return await self._run(self._writer, work)
@@ -173,6 +186,16 @@ class RedisStore(DocumentStore):
         return await self._run(
             self._readers, lambda link: owned.listed(self._settings.of_all(link))
         )
+
+    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+        return await self._run(
+            self._readers,
+            lambda link: setting_macs.checked(self.secret, self._settings.stored(link)),
+        )
+
+    async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
+        names = tuple(name for name in (account_id, user_id) if name is not None)
+        return await self._run(self._readers, lambda link: self._shelf.damaged(link, names))
 
     async def list_sessions(
         self,

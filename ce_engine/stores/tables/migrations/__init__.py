@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-KNOWN = ("0001", "0002", "0003", "0004", "0005")
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006")
 HEAD = KNOWN[-1]

@@ -38,7 +38,7 @@ def test_what_nothing_is_grouped_by_is_told(many_pages: TestClient) -> None:
     answer = many_pages.get("/compare?by=weather")
     assert answer.status_code == 400
     assert "weather" in answer.text
-    assert "expected framework" in answer.text
+    assert "but by framework" in answer.text
 
 
 async def test_the_figures_are_those_of_the_command(talk_url: str) -> None:

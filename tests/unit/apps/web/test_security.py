@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from starlette.datastructures import URL
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from ce_engine.apps.web.pages.preferences import local
@@ -74,6 +76,30 @@ def test_a_name_of_somebody_elses_is_refused(known: TestClient, host: str) -> No
     answer = known.get("/", headers={"host": host})
     assert answer.status_code == 421
     assert "chat-" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "rest", [":8765/static/?x=", "/static/?x=", ":/static/#", ":1@evil.example/static/?", ":٣"]
+)
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_host_with_more_than_a_name_and_a_port_is_refused(
+    stranger: TestClient, name: str, rest: str
+) -> None:
+    """Frameworks put it before the path: what followed the port was taken for the path, and needed no token."""
+    assert not ACCESS.knows_host(name + rest)
+    answer = stranger.get("/", headers={"host": (name + rest).encode()})
+    assert answer.status_code == 421
+    assert "chat-" not in answer.text
+
+
+def test_the_token_is_asked_for_by_the_path_that_is_served(
+    many_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by an address that is made of what the visitor says of the server."""
+    monkeypatch.setattr(Access, "knows_host", lambda *_: True)
+    monkeypatch.setattr(Request, "url", URL("http://127.0.0.1/static/?x=/"))
+    with TestClient(create_app(Source(many_url), ACCESS), base_url=BASE) as client:
+        assert client.get("/").status_code == 403
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:9000", "LOCALHOST", "[::1]:8765"])

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ce_engine.apps.present.cost_lines import SessionCosts
-from ce_engine.apps.present.drawing import Drawing, Line, Rectangle, Words, check, write
 from ce_engine.apps.present.output import clipped, moment, number
-from ce_engine.apps.present.turns import Told
+from ce_engine.apps.present.shapes import Drawing, Line, Rectangle, Words, check, write
+from ce_engine.apps.present.turns import NumberedTurn
 from ce_engine.schema.report import Report
 
 
@@ -48,7 +48,9 @@ class Scale(NamedTuple):
         return self.bottom - (self.bottom - self.top) * value / (self.most or 1)
 
 
-def draw(path: Path, session: str, turns: Sequence[Told], spent: SessionCosts | None) -> None:
+def draw(
+    path: Path, session: str, turns: Sequence[NumberedTurn], spent: SessionCosts | None
+) -> None:
     """Draw the turns that have a report into a file.
 
     Raises:
@@ -57,7 +59,7 @@ def draw(path: Path, session: str, turns: Sequence[Told], spent: SessionCosts | 
     write(path, drawing_of(session, turns, spent))
 
 
-def drawing_of(session: str, turns: Sequence[Told], spent: SessionCosts | None) -> Drawing:
+def drawing_of(session: str, turns: Sequence[NumberedTurn], spent: SessionCosts | None) -> Drawing:
     """The picture: a column a turn, or for the fullest of several; below it what it cost so far."""
     told = [(item, item.report) for item in turns if item.report is not None]
     each = max(1, math.ceil(len(told) / COLUMNS))
@@ -74,7 +76,7 @@ def drawing_of(session: str, turns: Sequence[Told], spent: SessionCosts | None) 
     return made
 
 
-def _subtitle(turns: Sequence[Told], each: int) -> str:
+def _subtitle(turns: Sequence[NumberedTurn], each: int) -> str:
     if not turns:
         return "no turns"
     span = f"{moment(turns[0].row.opened_at)} to {moment(turns[-1].row.opened_at)} UTC"
@@ -100,7 +102,7 @@ def layers_of(report: Report) -> dict[str, int]:
     return found
 
 
-def _tokens(columns: Sequence[tuple[Told, Report]]) -> Iterator[Rectangle | Words | Line]:
+def _tokens(columns: Sequence[tuple[NumberedTurn, Report]]) -> Iterator[Rectangle | Words | Line]:
     top, bottom = TOKENS
     most = max((max(r.token_used, r.token_budget or 0) for _, r in columns), default=0)
     scale = Scale(top, bottom, most)
@@ -134,7 +136,7 @@ def _column(scale: Scale, x: float, wide: float, report: Report) -> Iterator[Rec
         yield Rectangle(x, y, wide, scale.bottom - y, "#000000", 0.3)
 
 
-def _note(item: Told, report: Report) -> str:
+def _note(item: NumberedTurn, report: Report) -> str:
     of = f" of {number(report.token_budget)}" if report.token_budget else ""
     same = number(report.prefix_tokens_unchanged or 0)
     parts = ", ".join(f"{name} {number(n)}" for name, n in layers_of(report).items() if n)
@@ -143,7 +145,7 @@ def _note(item: Told, report: Report) -> str:
     )
 
 
-def _numbers(columns: Sequence[tuple[Told, Report]], step: float) -> Iterator[Words]:
+def _numbers(columns: Sequence[tuple[NumberedTurn, Report]], step: float) -> Iterator[Words]:
     """The numbers of some turns, with room between."""
     every = max(1, math.ceil(len(columns) / 12))
     for place in range(0, len(columns), every):
@@ -152,7 +154,9 @@ def _numbers(columns: Sequence[tuple[Told, Report]], step: float) -> Iterator[Wo
     yield Words((LEFT + RIGHT) / 2, TOKENS[1] + 34, "turn", 11, "middle", SOFT)
 
 
-def _costs(turns: Sequence[Told], spent: SessionCosts) -> Iterator[Rectangle | Words | Line]:
+def _costs(
+    turns: Sequence[NumberedTurn], spent: SessionCosts
+) -> Iterator[Rectangle | Words | Line]:
     """What the inputs cost so far, with us and without, of the turns of which both can be said."""
     pairs = [
         (cost.sent, cost.untouched)

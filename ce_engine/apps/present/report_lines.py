@@ -137,10 +137,14 @@ _CODES = {
     "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
     "CONTEXT_MEDIA_ESTIMATED": "the size of a picture or file is not known; a default was counted",
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
+    "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
+    "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
     "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
+    "CONTEXT_EMBED_FAILED": "texts could not be embedded: they were found by their words alone",
+    "CONTEXT_REDACTION_LIMIT": "too long to be redacted in time: stored without its content",
     "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
@@ -154,7 +158,7 @@ def decision_words(decision: PruneDecision, say: Say = ENGLISH) -> str:
     if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
         forms = _NO_SHARE
     if forms is None:
-        return f"{count:,} {decision.action}: {decision.reason.replace('_', ' ')}"
+        return f"{count:,} {say(decision.action)}: {decision.reason.replace('_', ' ')}"
     return f"{count:,} {say(*forms, count=count)}"
 
 
@@ -167,7 +171,7 @@ def code_words(code: str, say: Say = ENGLISH) -> str:
     return f"{say(words)} ({about})" if about else say(words)
 
 
-def reasons(report: Report, say: Say = ENGLISH) -> Iterator[str]:
+def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     yield from _troubles(report, say)
     yield from (decision_words(decision, say) for decision in _summed(report))

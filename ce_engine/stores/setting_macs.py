@@ -1,0 +1,152 @@
+"""MACs of what owners set: nobody without the secret forges, deletes or puts back one setting unnoticed (B-01).
+
+A setting has a MAC of its own, over whose it is, its version and its value; and one that is the same for all
+of an owner's settings in a project, over the MACs of these. So one from elsewhere, one more, one less and an
+earlier state of one are found out; an earlier state of all of them together is not: it was genuine once. What
+was found of a setting is in its MAC too, and stays when others are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ce_engine.errors import FileDamagedError
+from ce_engine.schema.ids import chain_keys
+from ce_engine.schema.settings import Setting, SettingsCheck, Standing
+from ce_engine.stores.codec import to_json
+from ce_engine.stores.owner_settings import Owned, Owner
+
+
+BYTES = 16
+"""Of each of the two."""
+
+NO_SETTING_MACS = SettingsCheck(unverified=("settings: this store keeps no MACs of them",))
+
+
+class StoredSetting(NamedTuple):
+    """A setting as it is kept; `macs` are both of them, nothing where an older release wrote it."""
+
+    value: Any
+    version: int
+    macs: bytes
+
+
+Stored = Mapping[tuple[str, str], StoredSetting]
+"""By project and name."""
+
+
+def key_of(secret: bytes, owner: Owner) -> bytes:
+    """The key of an owner's MACs; no session has an empty id."""
+    return chain_keys(secret, (*owner, "")).own
+
+
+def sign(key: bytes, owned: Owned) -> dict[tuple[str, str], bytes]:
+    """The MACs of all settings of an owner, or of one in a project, with what was found of each."""
+    own = {place: _own(key, place, *setting) for place, setting in owned.items()}
+    together = {project: _together(key, own, project) for project, _ in own}
+    return {place: mac + together[place[0]] for place, mac in own.items()}
+
+
+def judged(key: bytes | None, stored: Stored) -> Owned:
+    """The settings with what their MACs say; without the key, nothing can be said."""
+    standings: dict[tuple[str, str], Standing] = {}
+    for project in {project for project, _ in stored}:
+        here = {place: each for place, each in stored.items() if place[0] == project}
+        standings |= _standings(key, project, here)
+    return {
+        place: Setting(each.value, each.version, standings[place]) for place, each in stored.items()
+    }
+
+
+def _standings(key: bytes | None, project: str, here: Stored) -> Mapping[tuple[str, str], Standing]:
+    if key is None or _are_older(here):
+        return dict.fromkeys(here, Standing.UNVERIFIED)
+    if not _are_all(key, project, here):
+        return dict.fromkeys(here, Standing.FORGED)
+    return {place: _said(key, place, each) or Standing.FORGED for place, each in here.items()}
+
+
+def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
+    """By project what is to be said of the settings."""
+    found = {}
+    for project in sorted({project for project, _ in stored}):
+        here = {place: each for place, each in sorted(stored.items()) if place[0] == project}
+        names = ", ".join(name for _, name in here)
+        wrong, unverified = list[str](), list[str]()
+        if _are_older(here):
+            unverified.append(f"{names}: an older release wrote it, without MACs")
+        else:
+            said = {name: _said(key, (project, name), each) for (_, name), each in here.items()}
+            for name, standing in said.items():
+                if standing is None:
+                    wrong.append(
+                        f"{name}: not what was set, or of somebody else, or not in its place"
+                    )
+                elif standing is Standing.FORGED:
+                    wrong.append(
+                        f"{name}: it was forged once, and nobody has set or accepted it since"
+                    )
+                elif standing is Standing.UNVERIFIED:
+                    unverified.append(
+                        f"{name}: it rests on what an older release wrote, without MACs"
+                    )
+            if None not in said.values() and not _are_all(key, project, here):
+                wrong.append(f"{names}: one was deleted, put in, or put back to what it was before")
+        found[project] = SettingsCheck(
+            sum(each.value is not None for each in here.values()),
+            sum(each.version for each in here.values()),
+            next(iter(here.values())).macs[BYTES:].hex(),
+            tuple(wrong),
+            tuple(unverified),
+        )
+    return found
+
+
+def checked(
+    secret: bytes, owners: Mapping[Owner, Stored | FileDamagedError]
+) -> dict[tuple[str, str, str], SettingsCheck]:
+    """By account, user and project what is to be said of what all owners set; what is damaged is wrong."""
+    found: dict[tuple[str, str, str], SettingsCheck] = {}
+    for owner, stored in owners.items():
+        if isinstance(stored, FileDamagedError):
+            found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
+        else:
+            checks = examined(key_of(secret, owner), stored)
+            found |= {(*owner, project): check for project, check in checks.items()}
+    return found
+
+
+def _are_older(here: Stored) -> bool:
+    return not any(each.macs for each in here.values())
+
+
+def _are_all(key: bytes, project: str, here: Stored) -> bool:
+    """Whether these are the settings that were there when one was written last, at those versions."""
+    own = {place: each.macs[:BYTES] for place, each in here.items()}
+    together = _together(key, own, project)
+    return all(each.macs[BYTES:] == together for each in here.values())
+
+
+def _said(key: bytes, place: tuple[str, str], each: StoredSetting) -> Standing | None:
+    """What its own MAC says; nothing if it is another's."""
+    has = each.macs[:BYTES]
+    for standing in Standing:
+        if _own(key, place, each.value, each.version, standing) == has:
+            return standing
+    return None
+
+
+def _own(key: bytes, place: tuple[str, str], value: Any, version: int, standing: Standing) -> bytes:
+    return _mac(key, [*place, version, standing, value], b"setting")
+
+
+def _together(key: bytes, own: Mapping[tuple[str, str], bytes], project: str) -> bytes:
+    macs = [[name, mac.hex()] for (its, name), mac in sorted(own.items()) if its == project]
+    return _mac(key, [project, macs], b"settings")
+
+
+def _mac(key: bytes, fields: list[Any], person: bytes) -> bytes:
+    text = to_json(fields).encode()
+    return hashlib.blake2b(text, key=key, digest_size=BYTES, person=person).digest()

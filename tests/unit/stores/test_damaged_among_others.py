@@ -1,0 +1,134 @@
+"""One session that cannot be read ends no list of the others: it is named instead (B-03, 19 A)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ce_engine import FileDamagedError, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.testing.host import HostApp
+from tests.hosts import redis_host
+from tests.hosts.cli_host import ce
+from tests.hosts.doctor_host import doctor
+from tests.hosts.store_urls import store_url
+
+
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))
+WHOLE = [Scope(session_id=name, user_id="u") for name in ("first", "last")]
+SPOILT = Scope(session_id="middle", user_id="u")
+OTHERS = Scope(session_id="s", user_id="other")
+
+
+def fill(url: str) -> None:
+    engine = create_context_engine(url, config=PATIENT)
+    for scope in (*WHOLE, SPOILT, OTHERS):
+        HostApp(engine, scope).ask("你好", "hello")
+    engine.sync.close()
+
+
+def files(root: Path) -> Path:
+    (found,) = root.glob("*/u-*/middle-*/session.json")
+    return found
+
+
+def _garbage(root: Path) -> None:
+    files(root).write_text("{", encoding="utf-8")
+
+
+def _newer(root: Path) -> None:
+    page = files(root)
+    page.write_text(
+        json.dumps({**json.loads(page.read_text("utf-8")), "format": 99}), encoding="utf-8"
+    )
+
+
+def _of_another(root: Path) -> None:
+    (other,) = root.glob("*/u-*/first-*/session.json")
+    files(root).write_bytes(other.read_bytes())
+
+
+def _link(root: Path) -> None:
+    page = files(root)
+    page.rename(page.with_name("elsewhere"))
+    page.symlink_to("elsewhere")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "no JSON": _garbage,
+    "of a newer release": _newer,
+    "another session's": _of_another,
+    "a link": _link,
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_the_others_of_a_folder_are_listed(
+    what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
+    fill(url)
+    DAMAGES[what](root)
+    engine = create_context_engine(url, config=PATIENT)
+    with caplog.at_level(logging.WARNING, "ce_engine.stores"):
+        for _ in range(2):
+            listed = engine.sync.list_sessions(user_id=None)
+            assert {i.session_id for i in listed} == {"first", "last", "s"}
+    (told,) = [r.getMessage() for r in caplog.records if r.name == "ce_engine.stores"]
+    assert "middle-" in told
+    engine.sync.close()
+
+
+def test_operators_are_told_of_it(tmp_path: Path) -> None:
+    root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
+    fill(url)
+    _garbage(root)
+    done = ce("verify", "--store", url)
+    assert done.exit_code == 1
+    said = " ".join(done.stdout.split())
+    assert "session first: intact" in said
+    assert "damaged: the session's file" in said
+    assert json.loads(ce("verify", "--json", "--store", url).stdout)["damaged"]
+    status, detail, cure = doctor("--store", url)["session"]
+    assert status == "FAIL"
+    assert "middle-" in detail
+    assert "backup" in cure
+
+
+def test_what_promises_all_of_a_user_says_what_it_has_not(tmp_path: Path) -> None:
+    root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
+    fill(url)
+    _garbage(root)
+    engine = create_context_engine(url, config=PATIENT)
+    with pytest.raises(FileDamagedError, match="middle-"):
+        engine.sync.export_user_data("", "u")
+    with pytest.raises(FileDamagedError, match="middle-"):
+        engine.sync.delete_user_data("", "u")
+    assert [i.session_id for i in engine.sync.list_sessions(user_id=None)] == ["s"]
+    assert engine.sync.delete_user_data("", "other").sessions == 1  # nobody else's is in its way
+    engine.sync.close()
+
+
+def test_the_others_of_a_server_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with store_url("redis", tmp_path, monkeypatch) as url:
+        fill(url)
+        with redis_host.client_of(url) as client:
+            client.lset(place_of(url).session(SPOILT.key), 1, "{")
+        engine = create_context_engine(url, config=PATIENT)
+        with caplog.at_level(logging.WARNING, "ce_engine.stores"):
+            listed = engine.sync.list_sessions(user_id=None)
+        assert {i.session_id for i in listed} == {"first", "last", "s"}
+        assert "'middle'" in caplog.text
+        engine.sync.close()
+        done = ce("verify", "--json", "--store", url)
+        assert done.exit_code == 1
+        found = json.loads(done.stdout)
+        assert [each["session_id"] for each in found["sessions"] if each["wrong"]] == ["middle"]
+        assert found["damaged"] == []
+        assert doctor("--store", url)["session"][0] == "FAIL"
