@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1550,
     "ce_engine/stores": 7970,
     "ce_engine/testing": 2420,
-    "ce_engine/text": 4980,
+    "ce_engine/text": 4990,
     "ce_engine/turns": 5670,
     "ce_integrations": 40,
     "ce_integrations/calls": 1580,
