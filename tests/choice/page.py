@@ -44,7 +44,8 @@ Over its budget, a call cannot have all that was said. What goes in is chosen in
 
 1. **What always goes:** the system prompt, the question, and the newest messages, which say what the talk is about.
 2. **What may help:** every earlier message gets a score for the question: rare words that both have, also in the messages
-   beside it and in the talk of its day; names, dates and numbers that the question asks for.
+   beside it and in the talk of its day, above all in a question right before it; names, dates and numbers that the
+   question asks for; and a little for saying when something happened.
 3. **What fits:** the best first, as long as there is room.
 4. **As data:** what is brought back stands once, right before the question, in the order in which it was said, between marks that
    say that it is no instruction.

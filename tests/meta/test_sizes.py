@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1560,
     "ce_engine/stores": 7970,
     "ce_engine/testing": 2420,
-    "ce_engine/text": 4990,
+    "ce_engine/text": 5000,
     "ce_engine/turns": 5740,
     "ce_integrations": 40,
     "ce_integrations/calls": 1590,

@@ -34,6 +34,7 @@ from ce_engine.text.relevance.terms import (
     day_of,
     days_named,
     header,
+    is_question,
     matter,
     place_of_name,
     tells_number,
@@ -49,12 +50,14 @@ from ce_engine.text.relevance.terms import (
 OWN = 0.3
 NEXT = 0.15  # the term is in the entry or beside it: answers follow questions
 NEAR = 0.2  # ... or two entries away: a subject outlasts a turn
+ANSWER = 0.08  # the entry before asks, with the term in it
 TALK = 0.35  # it fell in the same stretch of talk
 SPEAKER = 0.2  # the question names who speaks
 DATE = 1.0  # it names the very day: nothing is stronger
 MONTH = 0.3  # it names the month or the year
 AFTER = 0.9  # share of a date's weight for the day after it, when its story is told
 WHEN = 0.075  # "when" meets an expression of time
+EVENT = 0.025  # what has or is near a term says when it happened: such things are asked for
 HOW_MANY = 0.04  # "how many" meets a number
 
 RELATED = 0.2  # an entry has words that mean the like of one of the question's
@@ -113,7 +116,7 @@ class LexicalIndex:
 
     def __init__(self) -> None:
         self._ns: list[int] = []
-        self._alive = self._lends = self._long = self._timed = self._numbered = 0
+        self._alive = self._lends = self._long = self._timed = self._numbered = self._asks = 0
         self._speakers: dict[str, int] = {}
         # Where stretches of talk start, their days, and the set of their last positions.
         self._starts: list[int] = []
@@ -130,7 +133,7 @@ class LexicalIndex:
     @property
     def bytes(self) -> int:
         """Memory that the index takes, roughly."""
-        sets = self._sets + len(self._speakers) + 6
+        sets = self._sets + len(self._speakers) + 7
         return (
             1000
             + 40 * len(self._ns)
@@ -179,6 +182,8 @@ class LexicalIndex:
             self._long |= bit
         elif kind == "message":
             self._lends |= bit
+        if is_question(text):
+            self._asks |= bit
         if tells_time(words):
             self._timed |= bit
         if tells_number(words):
@@ -222,7 +227,7 @@ class LexicalIndex:
         if position == len(self._ns) or self._ns[position] != n:
             return
         bit = 1 << position
-        for name in ("_alive", "_lends", "_long", "_timed", "_numbered"):
+        for name in ("_alive", "_lends", "_long", "_timed", "_numbered", "_asks"):
             setattr(self, name, getattr(self, name) & ~bit)
         kept = {name: members & ~bit for name, members in self._speakers.items()}
         self._speakers = {name: members for name, members in kept.items() if members}
@@ -329,12 +334,13 @@ class LexicalIndex:
         known.sort(reverse=True)
         del known[TERMS:]
         unit = UNIT / (sum(rarity for rarity, _, _ in known) or math.log(len(self) + 1))
-        talks = Tally()
+        talks, touched = Tally(), 0
         inside = (1 << len(self._ns)) - 1 & ~self._ends
         for rarity, _, own in known:
             lent = own & self._lends
             beside = own | lent << 1 | lent >> 1
             near = beside | lent << 2 | lent >> 2
+            touched |= near
             share = rarity * unit
             documents = own & self._long
             tally.add(own ^ documents, share * OWN, "words")
@@ -342,9 +348,11 @@ class LexicalIndex:
                 tally.add(documents, share * OWN * LONG_SHARE, "words")
             tally.add(beside, share * NEXT, "beside")
             tally.add(near, share * NEAR, "near")
+            tally.add((lent & self._asks) << 1, share * ANSWER, "beside")
             # Ones added to all but the last position of a stretch carry into it if any position is set.
             said = ((lent & inside) + inside | lent) & self._ends
             talks.add(said, _rarity(said.bit_count(), len(self._starts)) * unit * TALK)
+        tally.add(touched & self._timed, UNIT * EVENT, "time")
         self._add_talks(tally, talks.total())
         return self._add_related(tally, words, wanted, unit) or bool(known)
 

@@ -313,6 +313,11 @@ _MINE = _words("i my me mine myself 我 俺 咱")
 _YOURS = _words("you your yours yourself 你 您")
 
 
+def is_question(text: str) -> bool:
+    """Whether a text asks something."""
+    return "?" in text or "？" in text
+
+
 def tells_time(words: AbstractSet[str]) -> bool:
     """Whether a text with these tokens holds an expression of time."""
     return not _TIME.isdisjoint(words)

@@ -131,6 +131,45 @@ def test_the_talk_around_a_hit_comes_before_other_days() -> None:
     assert set(found(index, "beehives", limit=10)) == set(range(80, 90))
 
 
+@pytest.mark.parametrize(
+    ("asks", "answer", "says", "reply", "question"),
+    [
+        ("And the fence?", "Green, please.", "An old fence.", "So it is.", "fence"),
+        ("篱笆要什么颜色？", "绿色好看。", "那是旧篱笆。", "真的很旧。", "篱笆"),
+        ("篱笆要什么颜色?", "绿色好看。", "那是旧篱笆。", "真的很旧。", "篱笆"),
+    ],
+)
+def test_what_follows_a_question_comes_before_what_follows_a_statement(
+    asks: str, answer: str, says: str, reply: str, question: str
+) -> None:
+    for texts in ((asks, answer, says, reply), (says, reply, asks, answer)):
+        index = LexicalIndex()
+        for n, text in enumerate(texts):
+            index.add(n * 30, text)
+            for k in range(1, 30):
+                if n % 2:
+                    index.add(n * 30 + k, "small talk")
+        order = found(index, question)
+        assert order.index(30 * texts.index(answer)) < order.index(30 * texts.index(reply))
+
+
+@pytest.mark.parametrize(
+    ("dated", "plain", "question"),
+    [
+        ("I painted the barn yesterday.", "I painted the barn slowly.", "painting the barn"),
+        ("昨天我画了谷仓。", "我慢慢画了谷仓。", "画谷仓"),
+    ],
+)
+def test_of_two_alike_what_says_when_it_happened_comes_first(
+    dated: str, plain: str, question: str
+) -> None:
+    for texts in ((dated, plain), (plain, dated)):
+        index = LexicalIndex()
+        for n, text in enumerate(texts):
+            index.add(n, text)
+        assert found(index, question)[0] == texts.index(dated)
+
+
 def test_a_document_lends_nothing_to_its_neighbours() -> None:
     page = " ".join(f"section{n} beehives paragraph{n}" for n in range(60))
     assert found(talk("en", page), "beehives paragraph7") == [137]
