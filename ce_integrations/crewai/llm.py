@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.calls.blocking import on_a_thread
