@@ -23,7 +23,7 @@ ROOMS = {
     "ce_engine/prepare": 4580,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2790,
-    "ce_engine/sessions": 1550,
+    "ce_engine/sessions": 1560,
     "ce_engine/stores": 7950,
     "ce_engine/testing": 2420,
     "ce_engine/text": 4980,
