@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1350,
-    "ce_engine/apps": 8620,
-    "ce_engine/audit": 3180,
+    "ce_engine/apps": 8950,
+    "ce_engine/audit": 3190,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4580,
