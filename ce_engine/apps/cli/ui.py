@@ -91,21 +91,21 @@ def ui(  # noqa: PLR0913 - one parameter an option
             source, host=host, port=port, open_it=open_it, session_id=session, token_file=token_file
         )
         return
-    if session is None:
-        raise ConfigError(
-            "--export needs a session: ce ui SESSION --export DIR; `ce sessions` lists them"
-        )
     path = asyncio.run(_export(source, session, export, language))
     typer.echo(
         f"{path}\nIt has what is stored of this session, redacted: send it to nobody who may not read that."
     )
 
 
-async def _export(source: Source, session_id: str, folder: Path, language: str) -> Path:
+async def _export(source: Source, session_id: str | None, folder: Path, language: str) -> Path:
     """Write the page, with a bar of the turns that are made again."""
     from ce_engine.apps.present.language import languages  # noqa: PLC0415 - reads files
     from ce_engine.apps.web.exporting import FULL, export_session  # noqa: PLC0415 - an extra's
 
+    if session_id is None:
+        raise ConfigError(
+            "--export needs a session: ce ui SESSION --export DIR; `ce sessions` lists them"
+        )
     if language not in languages():
         raise ConfigError(f"there is no language {language!r}; expected {', '.join(languages())}")
     async with source.open() as reader:

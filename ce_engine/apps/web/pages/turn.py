@@ -119,8 +119,7 @@ async def turn(request: Request) -> Response:
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
-        features={name: say(word) for name, word in FEATURES.items()},
-        legend=say(LEGEND),
+        **_scores(say),
         conflicts=conflicts(report, stored.document) if report else [],
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
@@ -135,6 +134,14 @@ def _recall(found: Explanation | None) -> dict[str, Any]:
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
+    }
+
+
+def _scores(say: Say) -> dict[str, Any]:
+    """What scores are made of, in words."""
+    return {
+        "features": {name: say(word) for name, word in FEATURES.items()},
+        "legend": say(LEGEND),
     }
 
 
