@@ -93,9 +93,9 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
         content.kind: _Present(content, rows_key, connection, row["id"])
         for content in CONTENT.values()
     }
-    if log.is_older and not events and any(each.marks for each in present.values()):
-        log.wrong.append("the log was taken away, and all MACs")  # older releases had a log, too
     wrong, unverified, count = _compared(log, present)
+    if unverified and not any(map(is_older, events)):  # older releases had a log, too
+        wrong.append("the log was taken away, and all MACs")
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
 
 

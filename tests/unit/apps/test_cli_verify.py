@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from ce_engine.schema.ids import session_key
+from ce_engine.stores.tables.packing import shorten
 from tests.hosts.cli_host import ce
 from tests.unit.audit.forged_store import GONE, OTHER, SCOPE, fill, first_turns, opened
+from tests.unit.stores.older import link_as_older
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +81,23 @@ def test_what_is_wrong_is_named_without_content(path: Path, at: tuple[str, ...])
 
 
 @pytest.mark.req("B-01")
-def test_what_an_older_release_wrote_is_not_called_intact(path: Path, at: tuple[str, ...]) -> None:
-    """As a file looks that was brought up to date: here a session without events, rows only."""
+def test_what_an_older_release_wrote_is_not_called_intact(tmp_path: Path) -> None:
+    """As a file looks that was brought up to date: its log has the links of then, and no MACs."""
+    path = tmp_path / "older.db"
+    engine = opened(path)
+    first_turns(engine, SCOPE)
+    chain = engine.loop.run(engine.store.chain(SCOPE))
+    assert chain is not None
+    secret, key = engine.store.secret, session_key(engine.store.secret, chain.head.salt, SCOPE)
+    engine.sync.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        link_as_older(connection, chain.events, secret, key, shorten)
     run_sql(
         path,
-        "DELETE FROM ce_events WHERE session = 1",
-        "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, chain_head = '', "
-        "last_event_seq = 0 WHERE id = 1",
+        "UPDATE ce_events SET macs = NULL",
+        "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL",
     )
-    done = ce("verify", "s", "--account", "a", *at)
+    done = ce("verify", "s", "--account", "a", "--store", f"sqlite:///{path}")
     assert done.exit_code == 3
     assert "session s: not verified in whole" in done.stdout
     assert "an older release wrote it, without MACs" in told(done)

@@ -306,6 +306,16 @@ REWRITTEN = {
 
 
 @pytest.mark.req("B-01")
+def test_a_log_that_was_taken_away_is_missed_when_there_is_a_new_one(path: Path) -> None:
+    taken = [each for name, each in MANIPULATIONS.items() if name.startswith("the whole log")]
+    forge(path, taken[0])
+    engine = opened(path)
+    HostApp(engine, SCOPE).ask("more?", "more")
+    engine.sync.close()
+    assert status(path) == "tampered"
+
+
+@pytest.mark.req("B-01")
 @pytest.mark.parametrize("what", REWRITTEN)
 def test_what_was_forged_does_not_become_genuine_by_being_written_anew(
     tmp_path: Path, what: str
