@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.calls.blocking import on_a_thread
@@ -27,7 +27,9 @@ class CrewAILlmAdapter:
 
     async def generate(self, request: LlmRequest) -> LlmResponse:
         """Ask the model."""
-        messages = [{"role": part.role.value, "content": part.content} for part in request.messages]
+        messages: list[Any] = [
+            {"role": part.role.value, "content": part.content} for part in request.messages
+        ]
         began = time.perf_counter()
         answer = await on_a_thread(lambda: self._llm.call(messages))
         return llm_response(str(answer), str(self._llm.model), None, began)

@@ -138,7 +138,7 @@ def forget(engine: ContextEngine) -> bool:
         return False
     lane = view.lane("")
     known, lane.below = lane.below is not None, None
-    lane.items, lane.told = {}, None
+    lane.items, lane.archived = {}, None
     return known
 
 

@@ -112,10 +112,7 @@ async def turn(request: Request) -> Response:
         find=find,
         replay=again.replay,
         problem=again.problem,
-        brought=again.found.brought_in if again.found else [],
-        earlier=again.found.earlier if again.found else [],
-        passed=again.found.passed_over if again.found else [],
-        asked=again.found.asked if again.found else "",
+        **_recall(again.found),
         source=_source(links, say),
         back=_back(stored),
         texts=_texts(stored.document),
@@ -127,6 +124,18 @@ async def turn(request: Request) -> Response:
         conflicts=conflicts(report, stored.document) if report else [],
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
+
+
+def _recall(found: Explanation | None) -> dict[str, Any]:
+    """What was brought in, now and by earlier turns, and what was looked at."""
+    if found is None:
+        return {"brought": [], "earlier": [], "passed": [], "asked": ""}
+    return {
+        "brought": found.brought_in,
+        "earlier": found.earlier,
+        "passed": found.passed_over,
+        "asked": found.asked,
+    }
 
 
 NO_WHAT_IF: dict[str, Any] = {"other": None, "changes": [], "refusal": "", "placement": ""}
