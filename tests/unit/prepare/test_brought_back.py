@@ -127,8 +127,8 @@ def test_the_line_says_which_policy_holds() -> None:
 class Agent:
     """An app whose model asks for one tool after the other; what went out is `sent`."""
 
-    def __init__(self, engine: ContextEngine, budget: int) -> None:
-        self.app = HostApp(engine, SCOPE, [system("You book flights.")])
+    def __init__(self, engine: ContextEngine, budget: int, scope: Scope = SCOPE) -> None:
+        self.app = HostApp(engine, scope, [system("You book flights.")])
         limits = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
         self.config = RuntimeConfig(budget=limits)
         self.sent: list[list[tuple[str, str]]] = []
@@ -323,3 +323,33 @@ def test_a_cut_goes_on_where_the_one_before_ended(engine: ContextEngine) -> None
     assert engine.sync.flush()
     replay = engine.sync.replay(SCOPE, system="You book flights.")
     assert replay.equal, replay.problems
+
+
+@pytest.mark.req("E-03")
+def test_an_agent_that_is_asked_back_finds_it_however_full_its_input_is(
+    engine: ContextEngine,
+) -> None:
+    """Neither what stands before earlier questions nor the results since keep it out; other questions leave both there."""
+    moved = set[bool]()
+    for steps in range(13, 23):
+        agent = Agent(engine, 900, Scope(session_id=f"s{steps}"))
+        agent.ask("For project Blue Heron our 工单 is TCK-4711. Which orders are late?")
+        for n in range(steps):
+            if n % 6 == 5:
+                agent.answer("Some.")
+                agent.ask(f"还有 {n}?")
+            rows = [{"sku": f"SKU-{n}-{k}", "state": f"late by {n}"} for k in (1, 2)]
+            agent.use(f"c{n}", "get_order", {"order": f"W-{n}"}, {"order": f"W-{n}", "rows": rows})
+        agent.answer("These.")
+        assert agent.last.report.dropped
+        before, has_room = agent.sent[-1], agent.last.report.token_used < 850
+        agent.ask("Xylo?")
+        stays = agent.sent[-1][: len(before)] == before
+        assert stays or not has_room, "it does not go back"
+        agent.answer("Zephyr.")
+        before = agent.sent[-1]
+        agent.ask("What was our 工单 for project Blue Heron?")
+        assert "TCK-4711" in agent.text, f"{steps} steps"
+        assert agent.last.report.token_used <= 900
+        moved.add(agent.sent[-1][: len(before)] != before)
+    assert moved == {False, True}
