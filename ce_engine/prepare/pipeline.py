@@ -283,35 +283,39 @@ class _Assembly:
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
             agreed = {each.id for each in settled}
+            allowed = left
             if recalls and self.policy is TOOLS and self.out.cut.moved:
-                results = (c for c in self.sources.results(sent, limit) if not self._is_hidden(c))
+                found = self.sources.results(sent, limit)
+                results = [each for each in found if not self._is_hidden(each)]
+                allowed = self.cutter.worth(results, left, self._room(0), begins=self._begins)
                 settled = with_results(settled, together, results, best=self._begins)
-            nominated = self._nominated(settled, query, sent, left)
+            nominated = self._nominated(settled, query, sent, allowed)
             if near and nominated.missed:
                 asks_back = partial(self._goes_back, settled, query, sent)
                 self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
-                left += self.held.release()
+                left = allowed = left + self.held.release()
                 nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
-            if most == limit or len(near) < most or nominated.left < left // 4:
+            if most == limit or len(near) < most or nominated.left < allowed // 4:
                 lost = self._lost(together, settled, agreed)
                 return self._with_rest(nominated, lost, len(together), recalls=recalls)
             most = limit
 
     def _gives_way(
-        self, made: Nomination, near: Sequence[Candidate], goes_back: Callable[[], bool]
+        self, made: Nomination, near: Sequence[Candidate], asks_back: Callable[[], bool]
     ) -> bool:
-        """Whether the cut moves for what found no room: a talk's, or an agent's that is asked back."""
-        out, room = self.out, self._room(0)
+        """Whether the cut moves for what found no room: a talk's, or an agent's that is asked back.
+
+        A cut that goes on for it, and still has no room for the nearest, begins anew.
+        """
+        cutter, cut, room = self.cutter, self.out.cut, self._room(0)
         if self.policy is not TOOLS:
-            return self.cutter.may_move(out.cut, room)
-        if out.cut.stands:
-            starves = out.cut.tokens + self.held.tokens > room * (1 - self.policy.asked)
-        else:
-            best = max((c for c in near if c.id.startswith(MESSAGE)), key=lambda c: c.score, default=None)
-            starves = self.cutter.goes_on and best is not None and best.id not in {c.id for c, _ in made.chosen} | self.held.ids
-        return self._begins and starves and goes_back()
+            return cutter.may_move(cut, room)
+        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
+        nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
+        starves = cutter.is_full(cut, room) or (cutter.goes_on and nearest.id not in there)
+        return self._begins and starves and asks_back()
 
     def _goes_back(self, found: Sequence[Candidate], query: str, sent: frozenset[int]) -> bool:
         """Whether the question goes back to what was said before the talk around it."""
@@ -370,7 +374,7 @@ class _Assembly:
             nearest = partial(sources.nearest, query, sent, self._task_entry) if added else None
             found = worth_adding(found, self._pinned, nearest, self.policy.near)
             if not back:
-                left = min(left, self.cutter.low_water(self.out.cut, self._room(0), found))
+                left = min(left, self.cutter.refill(self.out.cut, self._room(0), found))
         most = self.config.prune.max_retrieved_chunks
         return nominate(
             found,
