@@ -353,3 +353,21 @@ def test_an_agent_that_is_asked_back_finds_it_however_full_its_input_is(
         assert agent.last.report.token_used <= 900
         moved.add(agent.sent[-1][: len(before)] != before)
     assert moved == {False, True}
+
+
+@pytest.mark.req("E-03")
+def test_results_come_back_as_far_as_calls_take_their_arguments_from_them(
+    engine: ContextEngine,
+) -> None:
+    """An agent that never looks at its earlier results again would pay for them in vain."""
+    shares: dict[bool, list[int]] = {True: [], False: []}
+    for uses in shares:
+        agent = Agent(engine, 900, Scope(session_id=f"uses {uses}"))
+        agent.ask("哪些订单迟了？")
+        for n in range(30):
+            name = f"订单{n * 7919}"
+            order = {"order": name, "next": f"订单{(n + 1) * 7919}", "state": f"late by {n}"}
+            agent.use(f"c{n}", "get_order", {"order": name if uses else f"page {n}"}, order)
+            if agent.sent[-1][: len(agent.sent[-2])] != agent.sent[-2]:
+                shares[uses].append(agent.text.count("| tool result get_order"))
+    assert max(shares[True]) > 1.5 * max(shares[False]) > 0, "some come back in any case"
