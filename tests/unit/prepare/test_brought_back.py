@@ -371,3 +371,22 @@ def test_results_come_back_as_far_as_calls_take_their_arguments_from_them(
             if agent.sent[-1][: len(agent.sent[-2])] != agent.sent[-2]:
                 shares[uses].append(agent.text.count("| tool result get_order"))
     assert max(shares[True]) > 1.5 * max(shares[False]) > 0, "some come back in any case"
+
+
+def test_what_the_app_would_have_sent_is_counted_as_its_own_messages_are(
+    engine: ContextEngine,
+) -> None:
+    """Behind a cut, results counted in the forms that went out: a session seemed dearer than without us."""
+    agent, before = Agent(engine, 900), 0
+    for n in range(24):
+        if n % 4 == 0:
+            agent.ask(f"还有 {n}?")
+        rows = [{"sku": f"SKU-{n}-{k}", "state": f"late by {n}"} for k in range(4)]
+        agent.use(f"c{n}", "get_order", {"order": f"W-{n}"}, {"order": f"W-{n}", "rows": rows})
+        without = agent.last.report.untouched
+        assert without is not None
+        assert without.tokens > (without.prefix or 0) >= before
+        before = without.tokens - 10  # but for the reply's priming
+        if n % 4 == 3:
+            agent.answer("Some.")
+    assert "CONTEXT_DEARER" not in agent.last.report.warnings
