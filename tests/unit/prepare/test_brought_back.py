@@ -361,7 +361,7 @@ def test_results_come_back_as_far_as_calls_take_their_arguments_from_them(
 ) -> None:
     """An agent that never looks at its earlier results again would pay for them in vain."""
     shares: dict[bool, list[int]] = {True: [], False: []}
-    for uses in shares:
+    for uses, counts in shares.items():
         agent = Agent(engine, 900, Scope(session_id=f"uses {uses}"))
         agent.ask("哪些订单迟了？")
         for n in range(30):
@@ -369,7 +369,7 @@ def test_results_come_back_as_far_as_calls_take_their_arguments_from_them(
             order = {"order": name, "next": f"订单{(n + 1) * 7919}", "state": f"late by {n}"}
             agent.use(f"c{n}", "get_order", {"order": name if uses else f"page {n}"}, order)
             if agent.sent[-1][: len(agent.sent[-2])] != agent.sent[-2]:
-                shares[uses].append(agent.text.count("| tool result get_order"))
+                counts.append(agent.text.count("| tool result get_order"))
     assert max(shares[True]) > 1.5 * max(shares[False]) > 0, "some come back in any case"
 
 
