@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ce_engine.config import RuntimeConfig
@@ -12,6 +12,7 @@ from ce_engine.prepare.choose.anchored_context import HeldPins, Pin
 from ce_engine.prepare.choose.budget import Limit, is_over
 from ce_engine.prepare.choose.candidates import (
     FEW,
+    MESSAGE,
     SHORT,
     Headings,
     Nomination,
@@ -84,11 +85,13 @@ def assemble(
         return run.run(marks, inject=inject)
 
     outcome = made(marks)
-    if not outcome.crowded:
-        return outcome
-    if not marks.below:
-        return made(CutMarks())
-    outcome.cut.stands = False
+    for moved in (CutMarks(budget=marks.budget, pins=marks.pins), CutMarks()):
+        if not outcome.crowded:
+            break
+        if marks.below:
+            outcome.cut.stands = False
+            break
+        outcome = made(moved)
     return outcome
 
 
@@ -280,28 +283,53 @@ class _Assembly:
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
             agreed = {each.id for each in settled}
+            allowed = left
             if recalls and self.policy is TOOLS and self.out.cut.moved:
-                results = (c for c in self.sources.results(sent, limit) if not self._is_hidden(c))
+                found = self.sources.results(sent, limit)
+                results = [each for each in found if not self._is_hidden(each)]
+                allowed = self.cutter.worth(results, left, self._room(0), begins=self._begins)
                 settled = with_results(settled, together, results, best=self._begins)
-            nominated = self._nominated(settled, query, sent, left)
-            if near and nominated.missed and self._gives_way(nominated):
-                self.out.crowded = True
+            nominated = self._nominated(settled, query, sent, allowed)
+            if near and nominated.missed:
+                asks_back = partial(self._goes_back, settled, query, sent)
+                self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
-                left += self.held.release()
+                left = allowed = left + self.held.release()
                 nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
-            if most == limit or len(near) < most or nominated.left < left // 4:
+            if most == limit or len(near) < most or nominated.left < allowed // 4:
                 lost = self._lost(together, settled, agreed)
                 return self._with_rest(nominated, lost, len(together), recalls=recalls)
             most = limit
 
-    def _gives_way(self, made: Nomination) -> bool:
-        """Whether the cut moves for what found no room: a talk's, or where earlier questions have left too little."""
-        out, room = self.out, self._room(0)
-        taken = sum(block.token_estimate for _, block in made.chosen)
-        starves = self._begins and taken < room * self.policy.asked
-        was_cut = out.cut.stands or self.cutter.goes_on
-        return self.cutter.may_move(out.cut, room) or (self.policy is TOOLS and was_cut and starves)
+    def _gives_way(
+        self, made: Nomination, near: Sequence[Candidate], asks_back: Callable[[], bool]
+    ) -> bool:
+        """Whether the cut moves for what found no room: a talk's, or an agent's that is asked back.
+
+        A cut that goes on for it, and still has no room for the nearest, begins anew.
+        """
+        cutter, cut, room = self.cutter, self.out.cut, self._room(0)
+        if self.policy is not TOOLS:
+            return cutter.may_move(cut, room)
+        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
+        nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
+        starves = cutter.is_full(cut, room) or (cutter.goes_on and nearest.id not in there)
+        return self._begins and starves and asks_back()
+
+    def _goes_back(self, found: Sequence[Candidate], query: str, sent: frozenset[int]) -> bool:
+        """Whether the question goes back to what was said before the talk around it."""
+        asked = self._task_entry
+        return goes_back(found, self._pinned, partial(self.sources.around, query, sent, asked))
+
+    @property
+    def _task_entry(self) -> int:
+        return self.line.groups[self.line.task or 0].items[0].n or 0
+
+    @property
+    def _pinned(self) -> set[str]:
+        """What stands there whole, by its ids; of the others more may be needed."""
+        return {name for pin in self.out.pins.values() for name, part in pin.refs if not part}
 
     def _lost(
         self, found: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]
@@ -341,16 +369,12 @@ class _Assembly:
     ) -> Nomination:
         sources = self.sources
         if self.own:
-            asked = self.line.groups[self.line.task or 0].items[0].n or 0
-            refs = (ref for pin in self.out.pins.values() for ref in pin.refs)
-            pinned = {name for name, part in refs if not part}  # of the others more may be needed
-            around = partial(sources.around, query, sent, asked)
-            back = self.policy is CHAT and goes_back(found, pinned, around)
+            back = self.policy is CHAT and self._goes_back(found, query, sent)
             added = self.out.cut.stands and not back
-            nearest = partial(sources.nearest, query, sent, asked) if added else None
-            found = worth_adding(found, pinned, nearest, self.policy.near)
+            nearest = partial(sources.nearest, query, sent, self._task_entry) if added else None
+            found = worth_adding(found, self._pinned, nearest, self.policy.near)
             if not back:
-                left = min(left, self.cutter.low_water(self.out.cut, self._room(0), found))
+                left = min(left, self.cutter.refill(self.out.cut, self._room(0), found))
         most = self.config.prune.max_retrieved_chunks
         return nominate(
             found,

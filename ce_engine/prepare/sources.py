@@ -49,7 +49,7 @@ class CandidateSources:
         text: the live or stored text of an item.
         evidence_of: the evidence that a tool result is stored as, `""` if none.
         recall: what is relevant to a query among what does not go out, best first; the first so many.
-        results: tool results that do not go out whole, those that later calls took from first; at most so many.
+        results: tool results that do not go out whole, at most so many; those that later calls took from first, with a score.
         compacts: tool results are in their forms since the line is over its limit, not since they arrived.
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.

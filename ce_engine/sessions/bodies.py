@@ -63,6 +63,11 @@ class OwnList:
         self.head, self.places = head, places
         return None if is_first else prefix
 
+    @property
+    def tokens(self) -> int:
+        """Of the list's messages."""
+        return self.sums[-1] if self.sums else 0
+
     def _alike(self, messages: Sequence[HostMessage], places: Sequence[int | None]) -> int:
         """How many leading messages are those of the list before."""
         known = self.places

@@ -28,6 +28,16 @@ LEAST = 0.7
 """Share of what may be brought back that is, however large the newest step of an agent is."""
 
 
+USED = 0.6
+"""Of the results that are gone, the share that calls took arguments from where all comes back that may."""
+
+UNUSED = 0.4
+"""Share of it that comes back where no call took anything from any."""
+
+PRIOR = 4
+"""So many results more count as used, for of a few nothing can be told."""
+
+
 class Cutter:
     """Cuts a line, and holds the pins of its lane.
 
@@ -178,7 +188,7 @@ class Cutter:
         wanted = sum(cost_of(each, self.sources, self.config.locale) for each in found)
         return max(0, min(room - wanted, int(room * self.policy.low_water)) - cut.tokens)
 
-    def low_water(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
+    def refill(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
         """Tokens that may come back for a question that does not go back: filled up, a new cut would not last.
 
         The best few messages have room all the same, and what is no message: nobody else has a copy of it. A line that
@@ -204,6 +214,10 @@ class Cutter:
         is_talk = self.policy.makes_room and not has_tools
         return bool(self.own) and cut.stands and is_talk and freed > room * FREED
 
+    def is_full(self, cut: Cut, room: int) -> bool:
+        """Whether a cut that stands leaves less than a question of an agent has of the room."""
+        return cut.stands and cut.tokens + self.held.tokens > room * (1 - self.policy.asked)
+
     def returns(self, cut: Cut, room: int, *, begins: bool) -> int:
         """Tokens that may come back of what is cut: for agents so few that another cut does not follow soon.
 
@@ -215,6 +229,16 @@ class Cutter:
         if self.goes_on:
             back = room * (1 - self.policy.free) - cut.tokens
         return max(int(back) - self.held.tokens, int(room * self.policy.asked) if begins else 0)
+
+    def worth(self, results: Sequence[Candidate], left: int, room: int, *, begins: bool) -> int:
+        """Of the tokens that are `left`, those that results are worth, by how many of them calls took arguments from.
+
+        An agent that never looks at its results again would pay for them in vain.
+        """
+        used = PRIOR + sum(each.score > 0 for each in results)
+        share = used / (PRIOR + len(results)) / USED
+        least = int(room * self.policy.asked) if begins else 0
+        return min(left, max(least, int(left * max(UNUSED, share))))
 
     def _returned(self, cut: Cut, room: int) -> float:
         """Tokens that come back where a cut begins anew: as few as leave room for another step like the newest."""

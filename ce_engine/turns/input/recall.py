@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -181,7 +182,8 @@ class Recall:
     def results(self, sent: frozenset[int], most: int) -> list[Candidate]:
         """Tool results of the reader's lane that do not go out whole, at most the newest `most`.
 
-        First those that later calls took their arguments from, for they are needed again; then the shortest.
+        First those that later calls took their arguments from, for they are needed again: they score 1, others 0. Then
+        the shortest.
         """
         most = min(most, self.limit)
         found: list[tuple[bool, int, Candidate]] = []
@@ -197,10 +199,10 @@ class Recall:
                 results += [] if self._is_broken_off(n) else [entry(self.view, n, 0.0)]
             if message.tool_calls:
                 own = {word for call in message.tool_calls for word in words_in(call.args)}
-                found += ((not _mentions(c, asked - own), len(c.snippet.text), c) for c in results)
+                found += map(partial(_ranked, words=asked - own), results)
                 results = []
                 asked |= own if len(asked) < MANY else set()
-        found += ((True, len(c.snippet.text), c) for c in results)
+        found += map(partial(_ranked, words=()), results)
         found.sort(key=lambda each: each[:2])
         return [candidate for _, _, candidate in found[:most]]
 
@@ -358,6 +360,13 @@ class Recall:
             return redactor.restore(text).text if redactor is not None else text
         except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
             return text
+
+
+def _ranked(result: Candidate, words: Collection[str]) -> tuple[bool, int, Candidate]:
+    """A result with what it is ordered by; it scores where later calls took some of their `words` from it."""
+    used = _mentions(result, words)
+    scored = replace(result, score=1.0) if used else result
+    return not used, len(result.snippet.text), scored
 
 
 def _mentions(candidate: Candidate, words: Collection[str]) -> bool:

@@ -275,7 +275,10 @@ class UntouchedWriter:
         prefix = bodies.own.follow(
             (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
         )
-        return None if self.restores else Untouched(tokens=report.tokens_before, prefix=prefix)
+        whole = bodies.own.tokens + sum(
+            extras.values()
+        )  # as its messages are, not in the forms that went out
+        return None if self.restores else Untouched(tokens=whole, prefix=prefix)
 
     def _tokens(self, row: MessageRow) -> int:
         """Tokens of a stored message by this call's counter."""

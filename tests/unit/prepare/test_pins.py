@@ -390,3 +390,20 @@ def test_a_talk_that_goes_on_is_cut_deep_so_that_the_cut_lasts(engine: ContextEn
     assert len(cuts) >= 4
     assert max(cuts) <= 600, "there is room for the questions to come"
     chat.replays()
+
+
+def test_a_line_that_is_cut_for_the_first_time_is_filled_up_for_its_question(
+    engine: ContextEngine,
+) -> None:
+    """It may be all that is ever asked: room for questions to come is kept free from the second cut on."""
+    facts = [f"Boiler {n} was serviced in Leeds, 发票 {7100 + n}." for n in range(24)]
+    talk = [each for fact in facts for each in (user(fact), assistant("Noted."))]
+    for n in range(40):
+        talk += [user(f"Xylo{n}?"), assistant(f"Zephyr{n} quartz{n} vortex{n} jumbo{n} kiwi{n}.")]
+    asks = "Which boilers were serviced in Leeds, and 发票?"
+    talk += [user(asks), assistant("Which boilers were serviced in Leeds, and 发票? Some.")]
+    app = HostApp(engine, SCOPE, [system("You help."), *talk])
+    first = app.prepare(user(f"Xylo, and: {asks}"), config=config(1000))
+    assert 600 < first.report.token_used <= 1000
+    text = "\n".join(content for _, content in parts(first))
+    assert [fact for fact in facts if fact not in text] == []
