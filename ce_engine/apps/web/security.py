@@ -254,4 +254,4 @@ def _shown(text: str) -> str:
     return ascii(text[:80])
 
 
-__all__ = ["Access", "Gate", "cookie_name", "read_or_make_token", "new_token"]
+__all__ = ["Access", "Gate", "cookie_name", "new_token", "read_or_make_token"]

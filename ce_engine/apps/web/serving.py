@@ -27,8 +27,8 @@ from ce_engine.apps.web.security import (
     MOVED,
     TOKEN,
     Access,
-    read_or_make_token,
     new_token,
+    read_or_make_token,
 )
 from ce_engine.apps.web.server import create_app
 from ce_engine.errors import ConfigError
