@@ -18,6 +18,8 @@ NOWHERE = "http://model.invalid"
 """The host in every cassette: a request that is not recorded would reach nobody."""
 RANDOM = re.compile(rb"(?<=evidence )[0-9a-f]{8}")
 """The ids that we show of evidence are given at random."""
+QUOTATION = re.compile(rb"\[(\d{6})\](?: Quoted.*?)\[/\1\]", re.DOTALL)
+"""Its fence is made of what is inside, so that it is random where such an id is."""
 
 
 class ReadableYaml:
@@ -36,8 +38,14 @@ def _request(request: Any) -> Any:
     kept = copy.copy(request)
     kept.uri = NOWHERE + urlsplit(request.uri).path
     kept.headers = _typed(request.headers)
-    kept.body = RANDOM.sub(b"00000000", request.body)
+    kept.body = QUOTATION.sub(_steady, RANDOM.sub(b"00000000", request.body))
     return kept
+
+
+def _steady(quotation: re.Match[bytes]) -> bytes:
+    """The quotation, with a fence of zeros where it has the id of evidence."""
+    text = quotation[0]
+    return text.replace(quotation[1], b"000000") if b"evidence 00000000" in text else text
 
 
 def _response(response: dict[str, Any]) -> dict[str, Any]:
