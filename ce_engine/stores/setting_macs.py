@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ce_engine.errors import FileDamagedError
+from ce_engine.errors import ContextEngineError
 from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores.codec import to_json
@@ -105,12 +105,12 @@ def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
 
 
 def checked(
-    secret: Callable[[], bytes], owners: Mapping[Owner, Stored | FileDamagedError]
+    secret: Callable[[], bytes], owners: Mapping[Owner, Stored | ContextEngineError]
 ) -> dict[tuple[str, str, str], SettingsCheck]:
-    """By account, user and project what is to be said of what all owners set; what is damaged is wrong."""
+    """By account, user and project what is to be said of what owners set; what cannot be read is wrong."""
     found: dict[tuple[str, str, str], SettingsCheck] = {}
     for owner, stored in owners.items():
-        if isinstance(stored, FileDamagedError):
+        if isinstance(stored, ContextEngineError):
             found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
         else:
             checks = examined(key_of(secret(), owner), stored)

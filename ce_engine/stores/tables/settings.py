@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from ce_engine.errors import FileDamagedError
+from ce_engine.errors import ContextEngineError, FileDamagedError
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import owner_settings as owned
@@ -137,18 +137,30 @@ def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Se
     return owned.listed({owner: judged(owner, each, secret) for owner, each in stored.items()})
 
 
-def check(connection: Connection, secret: Secret) -> dict[tuple[str, str, str], SettingsCheck]:
+def check(
+    connection: Connection, secret: Secret, account_id: str | None, user_id: str | None
+) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what the MACs say."""
     rows: dict[Owner, list[Any]] = {}
     for row in _ALL.all(connection, {}):
-        rows.setdefault((unescape(row[0]), unescape(row[1])), []).append(row)
-    found: dict[Owner, Stored | FileDamagedError] = {}
+        owner = unescape(row[0]), unescape(row[1])
+        if account_id in (None, owner[0]) and user_id in (None, owner[1]):
+            rows.setdefault(owner, []).append(row)
+    found: dict[Owner, Stored | ContextEngineError] = {}
     for owner, mine in rows.items():
         try:
+            _check_types(mine)
             found[owner] = _stored(mine)[owner]
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             found[owner] = FileDamagedError(
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
                 "anew, or delete it"
             )
     return setting_macs.checked(secret, found)
+
+
+def _check_types(rows: Iterable[Any]) -> None:
+    """See that the columns have what is written there: SQLite takes anything in each."""
+    for *_, version, _, macs in rows:
+        if not isinstance(version, int) or not isinstance(macs, bytes | memoryview | None):
+            raise TypeError

@@ -37,8 +37,8 @@ _LEVELS = 3
 
 _KEPT_SESSIONS = 32
 
-_OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
-"""What the system says of one session's files, and not of its disk."""
+OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
+"""What the system says of one session's or one user's files, and not of its disk."""
 
 
 class Shelf:
@@ -88,16 +88,22 @@ class Shelf:
         self, account_id: str, user_id: str | None
     ) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions of an account, or of one user of it."""
-        yield from self._of(self.root / safe(account_id), user_id)
+        yield from self._of(account_id, user_id)
 
     def of_all(self) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions."""
-        for account in _folders(self.root):
-            yield from self._of(account, None)
+        yield from self._of(None, None)
 
-    def _of(self, account: Path, user_id: str | None) -> Iterator[tuple[Key, StoredSession]]:
-        users = _folders(account) if user_id is None else [account / safe(user_id)]
-        for user in users:
+    def users(self, account_id: str | None = None, user_id: str | None = None) -> Iterator[Path]:
+        """The folders of users: of all, of an account's, or of those with this id."""
+        accounts = _folders(self.root) if account_id is None else [self.root / safe(account_id)]
+        for account in accounts:
+            yield from _folders(account) if user_id is None else [account / safe(user_id)]
+
+    def _of(
+        self, account_id: str | None, user_id: str | None
+    ) -> Iterator[tuple[Key, StoredSession]]:
+        for user in self.users(account_id, user_id):
             for folder in _folders(user):
                 found, damage = self._readable(folder)
                 if damage:
@@ -109,8 +115,7 @@ class Shelf:
 
     def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each names its file."""
-        names = [safe(name) for name in (account_id, user_id) if name is not None]
-        folders = _below(self.root.joinpath(*names), _LEVELS - 1 - len(names))
+        folders = [folder for user in self.users(account_id, user_id) for folder in _folders(user)]
         damages = [self._readable(folder)[1] for folder in folders]
         return [damage for damage in damages if damage]
 
@@ -121,7 +126,7 @@ class Shelf:
         except (FileDamagedError, MigrationError) as error:
             return None, str(error)
         except OSError as error:
-            if error.errno not in _OF_ONE:
+            if error.errno not in OF_ONE:
                 raise
             return None, str(faults.explain(error, self.root))
 
