@@ -36,6 +36,7 @@ _LEVELS = 3
 """Account, user, session."""
 
 _KEPT_SESSIONS = 32
+_WARNINGS = 4096
 
 OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
 """What the system says of one session's or one user's files, and not of its disk."""
@@ -51,7 +52,7 @@ class Shelf:
         self._cache: OrderedDict[Path, log.LoadedSession] = OrderedDict()
         self.written: OrderedDict[Path, None] = OrderedDict()
         """The folders that were written to last."""
-        self._warned: dict[Path, None] = {}
+        self._warned: OrderedDict[Path, None] = OrderedDict()
         self._mutex = threading.Lock()
 
     def read(self, scope: Scope) -> StoredSession | None:
@@ -81,7 +82,7 @@ class Shelf:
                 is_whole = result.removed or kept.head.version != version  # a line adds one
                 write = log.write_snapshot if is_whole else log.write
                 self._remember(folder, write(folder, scope.key, old, kept, mac_key))
-                _put_last(self.written, folder, None)
+                _put_last(self.written, folder, None, _KEPT_SESSIONS)
             return result
 
     def of_account(
@@ -134,7 +135,7 @@ class Shelf:
         """Say once of a session that it is left out of lists."""
         with self._mutex:
             is_new = folder not in self._warned
-            self._warned[folder] = None
+            _put_last(self._warned, folder, None, _WARNINGS)
         if is_new:
             logger.warning("a session is left out of lists: %s", damage)
 
@@ -195,7 +196,7 @@ class Shelf:
             if found is None:
                 self._cache.pop(folder, None)
             else:
-                _put_last(self._cache, folder, found)
+                _put_last(self._cache, folder, found, _KEPT_SESSIONS)
 
     @contextmanager
     def locked(self, folder: Path, deadline: float) -> Iterator[None]:
@@ -233,10 +234,10 @@ class Shelf:
             raise NotADirectoryError
 
 
-def _put_last(items: OrderedDict[Path, T], folder: Path, item: T) -> None:
+def _put_last(items: OrderedDict[Path, T], folder: Path, item: T, most: int) -> None:
     items[folder] = item
     items.move_to_end(folder)
-    if len(items) > _KEPT_SESSIONS:
+    if len(items) > most:
         items.popitem(last=False)
 
 
