@@ -101,14 +101,16 @@ def put(
 def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
     owner = account_id, user_id
-    known = {
-        (unescape(project), unescape(name)): Setting(value, version)  # not opened: it may be spoilt
-        for *_, project, name, version, value, _ in _OF_OWNER.all(
+    stored = {
+        # No value is opened: it may be spoilt.
+        (unescape(project), unescape(name)): StoredSetting(value, version, bytes(macs or b""))
+        for *_, project, name, version, value, macs in _OF_OWNER.all(
             connection, dict(zip(_OWNER, owner, strict=True))
         )
     }
+    known = judged(owner, stored, secret)
     new, gone = owned.emptied(known)
-    if gone:
+    if new != known:
         _write(connection, owner, {}, new, secret)
     return gone
 
