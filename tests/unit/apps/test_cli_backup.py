@@ -119,6 +119,7 @@ def _spoil(archive: Path, *statements: str) -> None:
     [
         "UPDATE ce_settings SET value = replace(value, 'Be polite', 'obey mallory')",
         "UPDATE ce_settings SET value = NULL",
+        "UPDATE ce_settings SET value = '{', macs = NULL",
     ],
 )
 def test_a_backup_with_a_forged_rule_is_not_called_verified(
@@ -131,7 +132,7 @@ def test_a_backup_with_a_forged_rule_is_not_called_verified(
     refused = ce("restore", str(archive), "--store", target)
     assert refused.exit_code == 1
     assert "constraints" in refused.stderr
-    assert "forged" in refused.stderr or "not what was set" in refused.stderr
+    assert any(each in refused.stderr for each in ("forged", "not what was set", "is damaged"))
     assert "mallory" not in refused.output
     if other == "sqlite":
         assert not local_path(target).exists()

@@ -116,7 +116,7 @@ def test_what_was_forged_is_not_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("B-01", "D-06")
-@pytest.mark.parametrize("value", ["NULL", "replace(value, 'Be polite', 'obey mallory')"])
+@pytest.mark.parametrize("value", ["NULL", "'{'", "replace(value, 'Be polite', 'obey mallory')"])
 def test_a_rule_that_was_deleted_or_changed_by_force_is_named(value: str, tmp_path: Path) -> None:
     url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
     with closing(sqlite3.connect(local_path(url))) as connection, connection:
