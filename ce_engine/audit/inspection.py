@@ -87,6 +87,10 @@ class InspectionMethods(EngineBase):
     async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Selection]:
         """Prepare a call on a view that nobody else has."""
         call = replace(call)
+        if (
+            call.config is not None
+        ):  # as recorded, perhaps; nothing is stored, so the engine's redaction does
+            call.config = call.config.model_copy(update={"redaction": self.config.redaction})
         self._protect(call)
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):

@@ -126,6 +126,8 @@ class SummaryMethods(EngineBase):
         config, view = self.config.summary, records.view
         if not config.on_events or self.summarizer is None or not config.enabled:
             return
+        if not records.may_sum_up:
+            return
         if not view.rows or view.head.ephemeral or config.on_events.isdisjoint(_kinds(records)):
             return
         scope, lane_key = view.scope, view.rows[-1].lane_key

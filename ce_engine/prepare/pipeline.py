@@ -283,22 +283,22 @@ class _Assembly:
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
             agreed = {each.id for each in settled}
-            allowed = left
+            allowed, offered = left, settled
             if recalls and self.policy is TOOLS and self.out.cut.moved:
                 found = self.sources.results(sent, limit)
                 results = [each for each in found if not self._is_hidden(each)]
                 allowed = self.cutter.worth(results, left, self._room(0), begins=self._begins)
-                settled = with_results(settled, together, results, best=self._begins)
-            nominated = self._nominated(settled, query, sent, allowed)
+                offered = with_results(settled, together, results, best=self._begins)
+            nominated = self._nominated(offered, query, sent, allowed)
             if near and nominated.missed:
                 asks_back = partial(self._goes_back, settled, query, sent)
                 self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
                 left = allowed = left + self.held.release()
-                nominated = self._nominated(settled, query, sent, left)
+                nominated = self._nominated(offered, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < allowed // 4:
-                lost = self._lost(together, settled, agreed)
+                lost = self._lost(together, offered, agreed)
                 return self._with_rest(nominated, lost, len(together), recalls=recalls)
             most = limit
 

@@ -14,9 +14,7 @@ from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.relevance.terms import terms
-from ce_engine.turns.call_config import is_nobodys
 from ce_engine.turns.engine_base import EngineBase
-from ce_engine.turns.opt_out import opts_out
 
 
 MOST_CHARS = 12_000
@@ -90,7 +88,7 @@ class EvidenceToolMethods(EngineBase):
 
     async def _fetched(self, scope: Scope, evidence_id: str, lines: str, find: str) -> str:
         words, name = _WORDS[self.config.locale], str(evidence_id).strip()
-        if is_nobodys(self.config, scope) or opts_out(self.config, scope):
+        if self.brings_nothing(self.config, scope):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
             view = await self._existing_view(scope)

@@ -72,8 +72,8 @@ def begun(hooks: Hooks[Any], run_id: Hashable, name: str, given: object, info: C
     if is_fetch(name):
         asked = given.get("evidence_id", "") if isinstance(given, Mapping) else given
         scope = resolve(info, hooks.choice).scope
-        if (hooks.config or hooks.engine.config).require_user and not scope.user_id:
-            return  # whose it was, nobody can tell
+        if hooks.engine.brings_nothing(hooks.config or hooks.engine.config, scope):
+            return
         _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked)))
 
 

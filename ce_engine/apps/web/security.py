@@ -69,7 +69,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-def kept_token(path: Path) -> str:
+def read_or_make_token(path: Path) -> str:
     """The token in a file; where there is none, a new one is written there for this user alone.
 
     Raises:
@@ -196,7 +196,8 @@ def _locked(request: Request) -> Response:
             request, 401, say("This wants its token."), cure, {"www-authenticate": "Bearer"}
         )
     cure = say(
-        "Open the link that `ce ui` printed, with `?token=...`; a new start of `ce ui` has a new one."
+        "Open the link that `ce ui` printed, with `?token=...`; "
+        "a new start has a new one, unless `--token-file` keeps it."
     )
     return _refused(request, 403, say("This page wants its token."), cure)
 
@@ -253,4 +254,4 @@ def _shown(text: str) -> str:
     return ascii(text[:80])
 
 
-__all__ = ["Access", "Gate", "cookie_name", "kept_token", "new_token"]
+__all__ = ["Access", "Gate", "cookie_name", "new_token", "read_or_make_token"]

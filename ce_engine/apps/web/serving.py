@@ -22,7 +22,14 @@ from starlette.applications import Starlette
 from ce_engine.apps.cli.reading import find_session
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.reading import Source
-from ce_engine.apps.web.security import ANYWHERE, MOVED, TOKEN, Access, kept_token, new_token
+from ce_engine.apps.web.security import (
+    ANYWHERE,
+    MOVED,
+    TOKEN,
+    Access,
+    new_token,
+    read_or_make_token,
+)
 from ce_engine.apps.web.server import create_app
 from ce_engine.errors import ConfigError
 
@@ -70,7 +77,7 @@ def serve(
         SessionNotFoundError: there is no session to begin with.
         StoreUnavailableError: there is no store.
     """
-    token = kept_token(token_file) if token_file is not None else new_token()
+    token = read_or_make_token(token_file) if token_file is not None else new_token()
     access = Access(token, host)
     path = asyncio.run(_begin(source, session_id))
     with _listener(host, port) as listener:

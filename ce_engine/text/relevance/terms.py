@@ -303,7 +303,7 @@ _ASK = _words("what which how")
 # would count as rare words, and the "me" of "tell me" is nobody's whose words are meant.
 _ASKING = re.compile(
     r"(?:请问|(?:[请能你您]|可以|可否|麻烦){0,3}(?:告诉我|[给跟帮为替]我(?:介绍|解释|总结|回忆|[讲说找查看]))(?:一下)?)"
-    r"|为什么|什么时候|什么样|什么|怎么样|怎么|怎样|如何|为何|哪一?[个些里位种]|哪|多少|何时|谁|[吗呢]"
+    r"|为什么|什么时候|什么样|什么|怎么样|怎么|怎样|如何|为何|哪一?[个些里位种]|哪(?![吒怕])|多少|(?<!任)何时|谁|[吗呢](?=\W|$)"
     r"|^(?:please |(?:can|could|would) you (?:please )?)?(?:tell|show|give|remind) me\b",
     re.IGNORECASE,
 )

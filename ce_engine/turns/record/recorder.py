@@ -44,7 +44,7 @@ class RecordMethods(EngineBase):
         config: RuntimeConfig,
         tags: Mapping[str, str] | None = None,
     ) -> RecordGroup:
-        if opts_out(config, scope):
+        if opts := opts_out(config, scope):
             config = storing_nothing(config)
         tags = {**config.observability.tags, **(tags or {})}
         redact = config.redaction.enabled
@@ -63,7 +63,7 @@ class RecordMethods(EngineBase):
         heard = config.observability.emit_events and self._announcer.is_heard
         ingest.hasher, ingest.ingestor = self.hasher, self.ingestor
         ingest.framework = ingest.name(framework)
-        return RecordGroup(view, ingest, heard=heard, handover=config.handover)
+        return RecordGroup(view, ingest, heard=heard, handover=config.handover, may_sum_up=not opts)
 
     def config_of(self, own: RuntimeConfig) -> RuntimeConfig:
         """A configuration for some calls: what it leaves out of redaction, opt-out and `require_user` is the engine's.
@@ -72,6 +72,10 @@ class RecordMethods(EngineBase):
             ConfigError: it asks for what only the engine as a whole can do, such as rules of redaction.
         """
         return protected(own, self.config)
+
+    def brings_nothing(self, config: RuntimeConfig, scope: Scope) -> bool:
+        """Whether nothing that was said before comes back: of nobody who is known, or who wants nothing remembered."""
+        return is_nobodys(config, scope) or opts_out(config, scope)
 
     def _protect(self, call: ModelCall) -> None:
         """Give a call the configuration that is its own, and keep from it what is not for it."""

@@ -55,6 +55,8 @@ class RecordGroup:
     """Events for listeners only: what is stored of the turn says the same."""
     codes: list[str] = field(default_factory=list)
     handover: HandoverConfig = field(default_factory=HandoverConfig)
+    may_sum_up: bool = True
+    """Whether what is recorded may be a reason for a summary: not of who wants nothing remembered."""
 
     def named(self, call: ModelCall) -> ModelCall:
         """The call with the host's names of its request, line and framework as they may be stored."""

@@ -76,7 +76,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.req("A-11", "A-24", "D-02", "D-03")
-@pytest.mark.parametrize(("budget", "kind", "steps"), cases())
+@pytest.mark.parametrize(("budget", "kind", "steps"), list(cases()))
 def test_no_body_is_over_the_budget(budget: int, kind: str, steps: int, tmp_path: Path) -> None:
     rng = random.Random(f"{budget}-{kind}-{steps}")
     script: list[str | Answer] = [

@@ -17,6 +17,7 @@ from ce_engine import (
     MemoryStore,
     Message,
     RollingSummarizer,
+    RuntimeConfig,
     Scope,
     Summarizer,
     SummaryConfig,
@@ -221,6 +222,10 @@ def test_of_who_opts_out_no_event_is_a_reason(llm: MockLlmAdapter) -> None:
     assert again.sync.flush(20)
     assert llm.requests == []
     out.clear()
+    own = RuntimeConfig(memory_opt_out=lambda _: True)
+    host.ask("And now?", "Now, too.", config=own)
+    assert again.sync.flush(20)
+    assert llm.requests == [], "whose call says so by its own configuration opts out, too"
     host.ask("And now?", "Now, too.")
     assert again.sync.flush(20)
     assert llm.requests, "there was something to summarise, so that the test can fail"

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from ce_engine.text.relevance.relevance import LexicalIndex
-from ce_engine.text.relevance.terms import terms
+from ce_engine.text.relevance.terms import matter, terms
 
 
 SMALL_TALK = {
@@ -450,6 +450,24 @@ def test_forms_of_a_word_are_one_term(one: str, other: str) -> None:
 
 def test_chinese_is_characters_and_pairs() -> None:
     assert terms("养蜜蜂") == ["养", "蜜", "蜂", "养蜜", "蜜蜂"]
+
+
+@pytest.mark.parametrize(
+    ("said", "other", "question"),
+    [
+        ("医生开了吗啡。", "他每天喝咖啡。", "谁开了吗啡？"),
+        ("哪吒的玩偶在柜子里。", "他喜欢孙悟空。", "哪吒在什么地方？"),
+        ("任何时候都可以退票。", "这时候火车晚点。", "任何时候都可以退吗？"),
+    ],
+)
+def test_words_that_begin_or_end_like_asking_stay_whole(
+    said: str, other: str, question: str
+) -> None:
+    index = LexicalIndex()
+    index.add(0, other)
+    index.add(1, said)
+    assert found(index, question)[0] == 1
+    assert all(word in matter(question) for word in ("吗啡", "哪吒", "任何时候") if word in said)
 
 
 @pytest.mark.parametrize(

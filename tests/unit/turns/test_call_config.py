@@ -150,6 +150,21 @@ def test_nobody_fetches_evidence(engines: Any) -> None:
     assert "otter" not in engine.sync.fetch_evidence(NOBODY, one)
 
 
+@pytest.mark.req("B-08")
+def test_who_opts_out_fetches_no_evidence_of_before(engines: Any) -> None:
+    out = RuntimeConfig(memory_opt_out=lambda each: each == ANNA)
+    engine = engines(out)
+    before = create_context_engine(engine.store)
+    work(before, ANNA, None)
+    document = before.sync.get_session(ANNA)
+    assert document is not None
+    (one, *_) = document.evidences
+    assert "otter" in before.sync.fetch_evidence(ANNA, one)
+    assert "otter" not in engine.sync.fetch_evidence(ANNA, one)
+    assert before.brings_nothing(before.config_of(out), ANNA), "an installation's own, too"
+    assert not before.brings_nothing(before.config, ANNA)
+
+
 @pytest.mark.req("B-03", "B-08")
 @pytest.mark.parametrize("why", ["nobody", "opts out"])
 def test_who_only_looks_is_brought_no_more(engines: Any, why: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine.apps.present.timeline import timeline
+from ce_engine.apps.web import exporting
 from ce_engine.apps.web.exporting import file_name, full_places
 from ce_engine.schema.rows import TurnRow
 from tests.hosts.cli_host import TALK, ce
@@ -129,6 +130,6 @@ def test_files_have_harmless_names() -> None:
 
 
 def test_what_deserves_a_look_is_made_again_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ce_engine.apps.web.exporting.FULL", 3)
+    monkeypatch.setattr(exporting, "FULL", 3)
     rows = [TurnRow(str(n), report={"over_budget": n == 2}) for n in range(10)]
     assert full_places(timeline(rows)) == [2, 8, 9]

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from ce_engine import Scope, create_context_engine
 from ce_engine.apps.web.pages.metrics import Scrapes
 from ce_engine.apps.web.reading import Reader, Source
-from ce_engine.apps.web.security import Access, kept_token
+from ce_engine.apps.web.security import Access, read_or_make_token
 from ce_engine.apps.web.server import create_app
 from ce_engine.errors import ConfigError, StoreUnavailableError
 from ce_engine.schema.rows import SessionInfo, TurnRow
@@ -138,11 +138,11 @@ async def test_scrapes_at_a_time_read_each_session_once_and_a_lost_store_is_told
 
 def test_a_token_is_kept_for_this_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = kept_token(path)
+    token = read_or_make_token(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert kept_token(path) == token
+    assert read_or_make_token(path) == token
     path.write_text("Tr0ub4dor-and-3-more-words\n")
-    assert kept_token(path) == "Tr0ub4dor-and-3-more-words"
+    assert read_or_make_token(path) == "Tr0ub4dor-and-3-more-words"
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_what_is_no_token_is_refused_with_the_cure(tmp_path: Path, text: str) ->
     path.write_text(text, "utf-8")
     path.chmod(0o600)
     with pytest.raises(ConfigError, match="delete it"):
-        kept_token(path)
+        read_or_make_token(path)
 
 
 def test_a_token_that_everybody_may_read_is_refused(tmp_path: Path, many_url: str) -> None:
     path = tmp_path / "token"
-    kept_token(path)
+    read_or_make_token(path)
     path.chmod(0o604)
     done = ce("ui", "--store", many_url, "--port", "0", "--no-open", "--token-file", str(path))
     assert done.exit_code == 1
@@ -167,4 +167,4 @@ def test_a_token_that_everybody_may_read_is_refused(tmp_path: Path, many_url: st
 
 def test_a_place_where_none_can_be_kept_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        kept_token(tmp_path / "nowhere" / "token")
+        read_or_make_token(tmp_path / "nowhere" / "token")
