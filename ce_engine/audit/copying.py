@@ -39,6 +39,7 @@ class CopyReport:
         renewed: those of them of which an earlier state was there.
         there: sessions that were there already, just so.
         settings: settings of owners that were put there.
+        unverified_settings: those of them that an older release wrote, without MACs; they are so there, too.
         problems: what was left out or is not equal, and why; no content.
     """
 
@@ -46,6 +47,7 @@ class CopyReport:
     renewed: int = 0
     there: int = 0
     settings: int = 0
+    unverified_settings: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -180,6 +182,7 @@ async def _copy_settings(
         if there is None:
             await target.put_setting(scope, name, setting.value, 0, standing=setting.standing)
             report.settings += 1
+            report.unverified_settings += setting.standing is Standing.UNVERIFIED
         elif there.value != setting.value:
             report.problems.append(
                 f"setting {name!r} of user {user!r}: another value is in the target, and was left"

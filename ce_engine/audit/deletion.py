@@ -104,11 +104,13 @@ class DeletionMethods(Verifying):
         keys |= await self._originals.keys_of(account_id, user_id)
         keys = {key for key in keys if key[:2] == (account_id, user_id)}
         deleted = DeletionReport()
-        for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
-            scope = Scope.of_stored(account_id, user_id, session_id)
-            deleted += await self._erase(scope, any_project=True)
-        deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
-        await self._purge()
+        try:
+            for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
+                scope = Scope.of_stored(account_id, user_id, session_id)
+                deleted += await self._erase(scope, any_project=True)
+            deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
+        finally:
+            await self._purge()  # also of what went before something could not be deleted
         await see_whole(self.store, account_id, user_id)
         return deleted
 

@@ -40,7 +40,9 @@ class ExportMethods(EngineBase):
         if not isinstance(self.store, BaseStore):
             raise StoreError(f"the store {self.store.url!r} cannot list what owners set")
         settings = [
-            SettingExport(project_id=project, name=name, value=setting.value)
+            SettingExport(
+                project_id=project, name=name, value=setting.value, standing=setting.standing
+            )
             for (account, user, project, name), setting in (
                 await answered(self.store.list_settings())
             ).items()

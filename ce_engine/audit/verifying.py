@@ -91,12 +91,8 @@ class Verifying(EngineBase):
     ) -> list[SettingsVerification]:
         if not isinstance(self.store, BaseStore):
             raise StoreError(f"the store {self.store.url!r} cannot list what owners set")
-        found = await answered(self.store.check_settings())
-        return [
-            self._of_owner(key, check, anchors)
-            for key, check in sorted(found.items())
-            if account_id in (None, key[0]) and user_id in (None, key[1])
-        ]
+        found = await answered(self.store.check_settings(account_id, user_id))
+        return [self._of_owner(key, check, anchors) for key, check in sorted(found.items())]
 
     def _of_owner(
         self, key: tuple[str, str, str], check: SettingsCheck, anchors: Sequence[Anchor]

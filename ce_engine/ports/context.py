@@ -20,7 +20,10 @@ class SettingsStore(Protocol):
     """
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
-        """The value of exactly this account, user, project and name, and its version; `None` if unset."""
+        """The value of exactly this account, user, project and name, and its version; `None` if unset.
+
+        Its standing is what the store knows of it; a store without MACs may leave it out, which is to vouch for it.
+        """
         ...
 
     async def put_setting(

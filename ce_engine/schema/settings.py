@@ -22,7 +22,11 @@ KIND = r"(?:[^\W\d_]+(?:[_-][^\W\d_]+)*)?"
 
 
 class Standing(StrEnum):
-    """What the MACs of a setting say: an older release, or a store without MACs, has none to say it by."""
+    """What the MACs of a setting say; what an older release wrote has none to say it by.
+
+    A store of one's own without MACs decides: a `Setting` that is given no standing holds as set, and one that is
+    `UNVERIFIED` goes out with a warning in each report, and not at all with `CollectConfig(only_verified=True)`.
+    """
 
     INTACT = "intact"
     UNVERIFIED = "unverified"

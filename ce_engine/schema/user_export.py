@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ce_engine.schema.document import SCHEMA_VERSION, Schema, SessionDocument
 from ce_engine.schema.events import Event
+from ce_engine.schema.settings import Standing
 
 
 class SessionExport(Schema):
@@ -24,11 +25,12 @@ class SessionExport(Schema):
 
 
 class SettingExport(Schema):
-    """What a user's owner set in a project: `constraints`, `budget`."""
+    """What a user's owner set in a project: `constraints`, `budget`; `forged` if it is not what was set."""
 
     project_id: str = ""
     name: str
     value: Any
+    standing: Standing = Standing.INTACT
 
 
 class UserExport(Schema):

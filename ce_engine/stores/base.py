@@ -147,10 +147,14 @@ class BaseStore(ABC):
         """By account, user, project and name what all owners set."""
         raise self._no_copies()
 
-    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
-        """By account, user and project what the MACs of what all owners set say."""
+    async def check_settings(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[tuple[str, str, str], SettingsCheck]:
+        """By account, user and project what the MACs say of what owners set: of an account, of a user, or of all."""
         found: dict[tuple[str, str, str], SettingsCheck] = {}
         for (account, user, project, _), setting in (await self.list_settings()).items():
+            if account_id not in (None, account) or user_id not in (None, user):
+                continue
             known = found.get((account, user, project), NO_SETTING_MACS)
             found[account, user, project] = replace(
                 known, settings=known.settings + 1, versions=known.versions + setting.version

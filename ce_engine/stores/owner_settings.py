@@ -41,12 +41,12 @@ def _is_gone(setting: Setting) -> bool:
 
 
 def listed(owners: Mapping[Owner, Owned]) -> dict[tuple[str, ...], Setting]:
-    """By account, user, project and name all that is there."""
+    """By account, user, project and name all that is there, and what was forged to be none."""
     return {
         (*owner, *key): setting._replace(value=fresh_data(setting.value))
         for owner, settings in owners.items()
         for key, setting in settings.items()
-        if setting.value is not None
+        if not _is_gone(setting)
     }
 
 
@@ -88,10 +88,18 @@ def put(
 
 
 def emptied(owned: Owned) -> tuple[Owned, int]:
-    """The settings without their values, and how many went."""
-    gone = sum(setting.value is not None for setting in owned.values())
+    """The settings without their values, and how many went.
+
+    All versions move but those of what was deleted before and is so still: another process may remember a
+    value that was there before somebody forged it.
+    """
+    gone = sum(not _is_gone(setting) for setting in owned.values())
     left = {
-        key: Setting(None, setting.version + (setting.value is not None))
+        key: setting if setting == Setting(None, setting.version) else _deleted(setting)
         for key, setting in owned.items()
     }
     return left, gone
+
+
+def _deleted(setting: Setting) -> Setting:
+    return Setting(None, setting.version + 1)

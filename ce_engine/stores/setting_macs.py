@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ce_engine.errors import FileDamagedError
+from ce_engine.errors import ContextEngineError
 from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores.codec import to_json
@@ -22,15 +22,21 @@ from ce_engine.stores.owner_settings import Owned, Owner
 BYTES = 16
 """Of each of the two."""
 
+_SPOILT = "it is damaged, and cannot be read; set it anew, or delete it with its user"
+
 NO_SETTING_MACS = SettingsCheck(unverified=("settings: this store keeps no MACs of them",))
 
 
 class StoredSetting(NamedTuple):
-    """A setting as it is kept; `macs` are both of them, nothing where an older release wrote it."""
+    """A setting as it is kept; `macs` are both of them, nothing where an older release wrote it.
+
+    One that somebody spoilt is not what was set, whatever its MACs say; what cannot be read of it is nothing.
+    """
 
     value: Any
     version: int
     macs: bytes
+    is_spoilt: bool = False
 
 
 Stored = Mapping[tuple[str, str], StoredSetting]
@@ -62,7 +68,8 @@ def judged(key: bytes | None, stored: Stored) -> Owned:
 
 def _standings(key: bytes | None, project: str, here: Stored) -> Mapping[tuple[str, str], Standing]:
     if key is None or _are_older(here):
-        return dict.fromkeys(here, Standing.UNVERIFIED)
+        forms = {False: Standing.UNVERIFIED, True: Standing.FORGED}
+        return {place: forms[each.is_spoilt] for place, each in here.items()}
     if not _are_all(key, project, here):
         return dict.fromkeys(here, Standing.FORGED)
     return {place: _said(key, place, each) or Standing.FORGED for place, each in here.items()}
@@ -73,27 +80,7 @@ def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
     found = {}
     for project in sorted({project for project, _ in stored}):
         here = {place: each for place, each in sorted(stored.items()) if place[0] == project}
-        names = ", ".join(name for _, name in here)
-        wrong, unverified = list[str](), list[str]()
-        if _are_older(here):
-            unverified.append(f"{names}: an older release wrote it, without MACs")
-        else:
-            said = {name: _said(key, (project, name), each) for (_, name), each in here.items()}
-            for name, standing in said.items():
-                if standing is None:
-                    wrong.append(
-                        f"{name}: not what was set, or of somebody else, or not in its place"
-                    )
-                elif standing is Standing.FORGED:
-                    wrong.append(
-                        f"{name}: it was forged once, and nobody has set or accepted it since"
-                    )
-                elif standing is Standing.UNVERIFIED:
-                    unverified.append(
-                        f"{name}: it rests on what an older release wrote, without MACs"
-                    )
-            if None not in said.values() and not _are_all(key, project, here):
-                wrong.append(f"{names}: one was deleted, put in, or put back to what it was before")
+        wrong, unverified = _findings(key, project, here)
         found[project] = SettingsCheck(
             sum(each.value is not None for each in here.values()),
             sum(each.version for each in here.values()),
@@ -104,13 +91,40 @@ def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
     return found
 
 
+def _findings(key: bytes, project: str, here: Stored) -> tuple[list[str], list[str]]:
+    """What is wrong with the settings of a project, and what cannot be verified."""
+    names = ", ".join(name for _, name in here)
+    wrong = [f"{name}: {_SPOILT}" for (_, name), each in here.items() if each.is_spoilt]
+    unverified = list[str]()
+    if _are_older(here):
+        whole = [name for (_, name), each in here.items() if not each.is_spoilt]
+        if whole:
+            unverified.append(f"{', '.join(whole)}: an older release wrote it, without MACs")
+        return wrong, unverified
+    said = {
+        name: _said(key, (project, name), each)
+        for (_, name), each in here.items()
+        if not each.is_spoilt
+    }
+    for name, standing in said.items():
+        if standing is None:
+            wrong.append(f"{name}: not what was set, or of somebody else, or not in its place")
+        elif standing is Standing.FORGED:
+            wrong.append(f"{name}: it was forged once, and nobody has set or accepted it since")
+        elif standing is Standing.UNVERIFIED:
+            unverified.append(f"{name}: it rests on what an older release wrote, without MACs")
+    if None not in said.values() and not _are_all(key, project, here):
+        wrong.append(f"{names}: one was deleted, put in, or put back to what it was before")
+    return wrong, unverified
+
+
 def checked(
-    secret: Callable[[], bytes], owners: Mapping[Owner, Stored | FileDamagedError]
+    secret: Callable[[], bytes], owners: Mapping[Owner, Stored | ContextEngineError]
 ) -> dict[tuple[str, str, str], SettingsCheck]:
-    """By account, user and project what is to be said of what all owners set; what is damaged is wrong."""
+    """By account, user and project what is to be said of what owners set; what cannot be read is wrong."""
     found: dict[tuple[str, str, str], SettingsCheck] = {}
     for owner, stored in owners.items():
-        if isinstance(stored, FileDamagedError):
+        if isinstance(stored, ContextEngineError):
             found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
         else:
             checks = examined(key_of(secret(), owner), stored)
@@ -130,7 +144,9 @@ def _are_all(key: bytes, project: str, here: Stored) -> bool:
 
 
 def _said(key: bytes, place: tuple[str, str], each: StoredSetting) -> Standing | None:
-    """What its own MAC says; nothing if it is another's."""
+    """What its own MAC says; nothing if it is another's, or of something spoilt."""
+    if each.is_spoilt:
+        return None
     has = each.macs[:BYTES]
     for standing in Standing:
         if _own(key, place, each.value, each.version, standing) == has:

@@ -15,7 +15,7 @@ from ce_engine.create import ContextEngine
 from ce_engine.errors import ConfigError
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Constraint
+from ce_engine.schema.settings import CONSTRAINTS, Constraint, Standing
 
 
 T = TypeVar("T")
@@ -44,6 +44,11 @@ Kind = Annotated[
     typer.Option("--kind", metavar="WORD", help="What it is about: style, plot, ..."),
 ]
 
+_MARKS: dict[Standing | None, list[str]] = {
+    Standing.UNVERIFIED: ["not verified"],
+    Standing.FORGED: ["forged"],
+}
+
 constraints = typer.Typer(
     help="List, add, update and delete constraints: they go out with every chat call.",
     no_args_is_help=True,
@@ -67,8 +72,14 @@ def list_(
 ) -> None:
     """List the constraints, or those of a kind, in the order in which they go out."""
     scope = _scope(account, user, project)
-    found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind, forged=forged))
-    _print(found, as_json=as_json)
+
+    async def work(engine: ContextEngine) -> tuple[Sequence[Constraint], Standing]:
+        found = await engine.constraints.list(scope, kind=kind, forged=forged)
+        setting = await engine.loop.share(engine.store.get_setting(scope, CONSTRAINTS))
+        return found, setting.standing if setting is not None else Standing.INTACT
+
+    found, standing = _run(store, work)
+    _print(found, standing, as_json=as_json)
     if not found and not as_json:
         console().print(
             "no constraints of this user in this project: `ce constraints add TEXT` adds one"
@@ -174,13 +185,15 @@ def _run(url: str | None, work: Callable[[ContextEngine], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def _print(found: Sequence[Constraint], *, as_json: bool) -> None:
+def _print(found: Sequence[Constraint], standing: Standing | None = None, *, as_json: bool) -> None:
     if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
+        more = {} if standing is None else {"standing": standing}
+        print_json([{**each.model_dump(mode="json"), **more} for each in found])
         return
     for each in found:
         marks = [*([each.kind] if each.kind else []), str(each.priority)]
         marks += ["derived"] if each.derived else []
         marks += [f"{each.redacted} redacted"] if each.redacted else []
+        marks += _MARKS.get(standing, [])
         line = f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
         console().print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -61,10 +61,13 @@ def tell(report: CopyReport, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report))
     else:
-        typer.echo(
+        line = (
             f"{number(report.copied)} sessions copied, {number(report.there)} were there already; "
             f"{number(report.settings)} settings copied"
         )
+        if report.unverified_settings:
+            line += f", {number(report.unverified_settings)} of them not verified"
+        typer.echo(line)
         for problem in report.problems:
             typer.echo(printable(f"not copied: {problem}"), err=True)
     if report.problems:

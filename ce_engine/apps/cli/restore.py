@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +17,15 @@ from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.present.output import number, print_json, printable
 from ce_engine.errors import ConfigError, StoreError, StoreUnavailableError
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Standing
 from ce_engine.stores import open_store, secret
+from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.urls import DEFAULT, local_path, scheme_of
 
 
 if TYPE_CHECKING:
     from ce_engine.audit.copying import CopyReport
+    from ce_engine.create import ContextEngine
     from ce_engine.stores.tables import SqlStore
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="What `ce backup` wrote.")]
@@ -30,7 +34,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="What `ce backup` wro
 def restore(
     file: File, *, url: StoreUrl = None, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """Make a store of a backup. Every session is verified first, and nothing that is there is overwritten.
+    """Make a store of a backup. All of it is verified first, and nothing that is there is overwritten.
 
     The secret that the backup was made with is needed: in CE_SECRET, beside the backup (`--with-secret`), or
     in the key file beside the place where the store is going to be. So is the key of a store that was sealed.
@@ -42,19 +46,38 @@ def restore(
         )
     if scheme_of(url) == "sqlite":
         restored = _restored_file(file, local_path(url), quiet=quiet or as_json)
-        count, unverified = asyncio.run(restored)
-        if as_json:
-            print_json({"store": url, "sessions": count, "unverified": unverified})
-        else:
-            said = f"{url}: {number(count)} sessions, {number(count - unverified)} verified"
-            typer.echo(
-                printable(said if unverified else f"{url}: {number(count)} sessions, verified")
-            )
+        _tell(url, asyncio.run(restored), as_json=as_json)
         return
     tell(asyncio.run(_restored(file, url, quiet=quiet or as_json)), as_json=as_json)
 
 
-async def _restored_file(file: Path, target: Path, *, quiet: bool) -> tuple[int, int]:
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a backup has, none of it forged; of what is unverified an older release kept no MACs."""
+
+    sessions: int
+    unverified: int
+    settings: int
+    unverified_settings: int
+
+
+def _tell(url: str, contents: _Contents, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"store": url, **asdict(contents)})
+        return
+    sessions, settings = number(contents.sessions), number(contents.settings)
+    if contents.unverified or contents.unverified_settings:
+        intact = number(contents.sessions - contents.unverified)
+        rest = number(contents.settings - contents.unverified_settings)
+        line = (
+            f"{url}: {sessions} sessions, {intact} verified; {settings} settings, {rest} verified"
+        )
+    else:
+        line = f"{url}: {sessions} sessions, {settings} settings, verified"
+    typer.echo(printable(line))
+
+
+async def _restored_file(file: Path, target: Path, *, quiet: bool) -> _Contents:
     from ce_engine.stores.tables.archives import draft_of, refuse_to_overwrite, snapshot  # noqa: PLC0415
 
     refuse_to_overwrite(target)
@@ -63,16 +86,34 @@ async def _restored_file(file: Path, target: Path, *, quiet: bool) -> tuple[int,
         # What was verified is what is moved into place, whatever becomes of the backup meanwhile.
         await asyncio.to_thread(snapshot, file, draft)
         async with _archive(draft, value) as store:
-            count, unverified = await _verified(store, file, quiet=quiet)
+            engine = patient(store)
+            count, unverified = await _verify_sessions(engine, store, file, quiet=quiet)
+            settings = await _verify_settings(engine, store, file)
         _give_secret(target, value)
-    return count, unverified
+    return _Contents(count, unverified, *settings)
 
 
-async def _verified(store: SqlStore, file: Path, *, quiet: bool) -> tuple[int, int]:
+async def _verify_settings(engine: ContextEngine, store: SqlStore, file: Path) -> tuple[int, int]:
+    """How many settings of owners there are, none of which is forged, and of how many there are no MACs."""
+    for each in await engine.verify_settings():
+        if each.wrong:
+            raise StoreError(
+                f"what user {each.user_id!r} set in project {each.project_id!r} of the backup is "
+                f"{each.status}: {'; '.join(each.wrong)}. Nothing was restored; `ce copy sqlite:///{file} TO` "
+                "copies the others."
+            )
+    mark = SEALED_BY.account_id, SEALED_BY.user_id
+    found = [each for key, each in (await store.list_settings()).items() if key[:2] != mark]
+    return len(found), sum(each.standing is Standing.UNVERIFIED for each in found)
+
+
+async def _verify_sessions(
+    engine: ContextEngine, store: SqlStore, file: Path, *, quiet: bool
+) -> tuple[int, int]:
     """How many sessions there are, none of which is forged, and of how many an older release kept no MACs."""
     from ce_engine.audit.copying import GENUINE  # noqa: PLC0415
 
-    engine, keys, unverified = patient(store), await store.list_keys(), 0
+    keys, unverified = await store.list_keys(), 0
     with bar("verifying", len(keys), hidden=quiet) as advance:
         for key in keys:
             chain = await store.chain(Scope.of_stored(*key))

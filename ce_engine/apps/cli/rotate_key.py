@@ -11,7 +11,7 @@ from ce_engine.apps.cli.options import AsJson, StoreUrl
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import reading
 from ce_engine.apps.present.output import number, print_json
-from ce_engine.errors import ConfigError, StoreError
+from ce_engine.errors import ConfigError, FileDamagedError, StoreError
 from ce_engine.schema.scope import Scope
 
 
@@ -40,7 +40,6 @@ def rotate_key(*, url: StoreUrl = None, quiet: Quiet = False, as_json: AsJson = 
 
 
 async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]:
-    from ce_engine.audit.reading import see_whole  # noqa: PLC0415
     from ce_engine.stores.base import BaseStore  # noqa: PLC0415 - not for every command
 
     async with reading(url) as store:
@@ -56,7 +55,9 @@ async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]
         await (
             store.purge()
         )  # even where nothing was left to do: a run that was stopped may not have
-        await see_whole(store)
+        # Without a limit of time: it reads every session.
+        if damaged := await store.damaged():
+            raise FileDamagedError("; ".join(damaged))
     return done, len(keys), settings, cipher.key_id
 
 

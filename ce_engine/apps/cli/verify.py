@@ -147,7 +147,9 @@ async def _verify(
                     sessions.append((scope, await _one(engine, scope, lines)))
                     advance()
             settings = await engine.verify_settings(account or None, user, anchors=lines)
-            damaged = await verify_settings.unreadable(engine.store, [each for _, each in sessions])
+            damaged = await verify_settings.unreadable(
+                engine.store, account or None, user, [*(each for _, each in sessions), *settings]
+            )
         of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
     found = _compared(sessions, settings, anchors, is_whole=is_whole)

@@ -22,12 +22,17 @@ _WHAT = {
 }
 
 
-async def unreadable(store: Store, sessions: Sequence[Verification]) -> list[str]:
-    """What is in no list, but for what was said of the sessions already."""
+async def unreadable(
+    store: Store,
+    account: str | None,
+    user: str | None,
+    verified: Sequence[Verification | SettingsVerification],
+) -> list[str]:
+    """What of an account, of a user of it or of all is in no list, but for what was said of it already."""
     if not isinstance(store, BaseStore):
         return []
-    said = tuple(wrong for verification in sessions for wrong in verification.wrong)
-    return [each for each in await store.damaged() if not each.endswith(said)]
+    known = tuple(wrong for verification in verified for wrong in verification.wrong)
+    return [each for each in await store.damaged(account, user) if not each.endswith(known)]
 
 
 def lines(found: Sequence[SettingsVerification]) -> Iterator[str]:

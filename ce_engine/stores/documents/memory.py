@@ -116,12 +116,12 @@ class MemoryStore(DocumentStore):
         with self._open():
             return owned.listed(self._settings)
 
-    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
+    async def check_settings(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[tuple[str, str, str], SettingsCheck]:
         """Nothing but this process can change them."""
-        return {
-            each: replace(check, unverified=())
-            for each, check in (await super().check_settings()).items()
-        }
+        found = await super().check_settings(account_id, user_id)
+        return {each: replace(check, unverified=()) for each, check in found.items()}
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         """Nothing but this process can change it."""

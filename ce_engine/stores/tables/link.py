@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from time import monotonic, sleep
@@ -85,8 +86,9 @@ class Link:
             except (DBAPIError, self._database.DRIVER_ERROR):
                 self._close()
             if not isinstance(error, DBAPIError | ContextEngineError):
-                # A row that is none ended a query half-way: while its cursor lives, this connection
-                # would go on reading the file as it was then.
+                # A row that is none ended a query half-way: while its cursor lives, and be it in a frame
+                # of the error's, this connection goes on reading the file as it was then, closed or not.
+                traceback.clear_frames(error.__traceback__)
                 self._close()
             raise
         return result

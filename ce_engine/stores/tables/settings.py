@@ -8,11 +8,12 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from ce_engine.errors import FileDamagedError
+from ce_engine.errors import ContextEngineError, FileDamagedError
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import sealing, setting_macs
+from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.codec import from_json, to_json, unescape
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import StoredSetting
@@ -24,6 +25,8 @@ _t = tables.settings
 _OWNER = ("account_id", "user_id")
 _PROJECT = (*_OWNER, "project_id")
 _KEY = (*_PROJECT, "name")
+_SEAL = owned.owner_of(SEALED_BY)
+_NO_VALUE = (ValueError, TypeError, AttributeError)
 _ROW = tuple(_t.c[name] for name in (*_KEY, "version", "value", "macs"))
 
 Secret = Callable[[], bytes]
@@ -74,12 +77,31 @@ def _stored(found: Iterable[Any]) -> dict[Owner, Stored]:
     owners: dict[Owner, Stored] = {}
     for account, user, project, name, version, value, macs in found:
         owner = unescape(account), unescape(user)
-        with sealing.of_session((*owner, "")):
-            text = None if value is None else _t.c.value.type.read(value)  # type: ignore[attr-defined]
         place = unescape(project), unescape(name)
-        data = None if text is None else from_json(text)
-        owners.setdefault(owner, {})[place] = StoredSetting(data, version, bytes(macs or b""))
+        setting = _as_kept(version, value, macs)
+        try:
+            with sealing.of_session((*owner, "")):
+                setting = setting._replace(value=_opened(value))
+        except _NO_VALUE:
+            if owner == _SEAL:  # it is sealed with another key than is here
+                raise
+            setting = setting._replace(value=None, is_spoilt=True)
+        owners.setdefault(owner, {})[place] = setting
     return owners
+
+
+def _opened(value: Any) -> Any:
+    text = None if value is None else _t.c.value.type.read(value)  # type: ignore[attr-defined]
+    return None if text is None else from_json(text)
+
+
+def _as_kept(version: Any, value: Any, macs: Any) -> StoredSetting:
+    """A row without its value opened; SQLite keeps in a column what somebody puts there, of any type."""
+    is_version, is_macs = isinstance(version, int), isinstance(macs, bytes | memoryview | None)
+    kept = bytes(macs or b"") if is_macs else b""
+    return StoredSetting(
+        value, version if is_version else 0, kept, is_spoilt=not (is_version and is_macs)
+    )
 
 
 def put(
@@ -101,14 +123,14 @@ def put(
 def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
     owner = account_id, user_id
-    known = {
-        (unescape(project), unescape(name)): Setting(value, version)  # not opened: it may be spoilt
-        for *_, project, name, version, value, _ in _OF_OWNER.all(
-            connection, dict(zip(_OWNER, owner, strict=True))
-        )
+    rows = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
+    stored = {  # no value is opened: it may be spoilt
+        (unescape(project), unescape(name)): _as_kept(version, value, macs)
+        for *_, project, name, version, value, macs in rows
     }
+    known = judged(owner, stored, secret)
     new, gone = owned.emptied(known)
-    if gone:
+    if new != known:
         _write(connection, owner, {}, new, secret)
     return gone
 
@@ -137,16 +159,20 @@ def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Se
     return owned.listed({owner: judged(owner, each, secret) for owner, each in stored.items()})
 
 
-def check(connection: Connection, secret: Secret) -> dict[tuple[str, str, str], SettingsCheck]:
+def check(
+    connection: Connection, secret: Secret, account_id: str | None, user_id: str | None
+) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what the MACs say."""
     rows: dict[Owner, list[Any]] = {}
     for row in _ALL.all(connection, {}):
-        rows.setdefault((unescape(row[0]), unescape(row[1])), []).append(row)
-    found: dict[Owner, Stored | FileDamagedError] = {}
+        owner = unescape(row[0]), unescape(row[1])
+        if account_id in (None, owner[0]) and user_id in (None, owner[1]):
+            rows.setdefault(owner, []).append(row)
+    found: dict[Owner, Stored | ContextEngineError] = {}
     for owner, mine in rows.items():
         try:
             found[owner] = _stored(mine)[owner]
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             found[owner] = FileDamagedError(
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
                 "anew, or delete it"

@@ -261,8 +261,12 @@ class SqlStore(BaseStore):
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         return await self._read(lambda c: settings.list_all(c, self._get_secret), {})
 
-    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
-        return await self._read(lambda c: settings.check(c, self._get_secret), {})
+    async def check_settings(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[tuple[str, str, str], SettingsCheck]:
+        return await self._read(
+            lambda c: settings.check(c, self._get_secret, account_id, user_id), {}
+        )
 
     async def reseal(self, scope: Scope) -> bool:
         now, key_id = self._clock.now_iso(), sealing.key_id()

@@ -106,6 +106,60 @@ def test_what_is_restored_is_what_was_verified(
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
+def _spoil(archive: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(archive)) as connection, connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount > 0
+
+
+@pytest.mark.req("B-01", "D-06")
+@pytest.mark.parametrize("other", ["sqlite", "file"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE ce_settings SET value = replace(value, 'Be polite', 'obey mallory')",
+        "UPDATE ce_settings SET value = NULL",
+        "UPDATE ce_settings SET value = '{', macs = NULL",
+    ],
+)
+def test_a_backup_with_a_forged_rule_is_not_called_verified(
+    change: str, other: str, tmp_path: Path
+) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    _spoil(archive, change)
+    target = url_of(other, tmp_path, "new")
+    refused = ce("restore", str(archive), "--store", target)
+    assert refused.exit_code == 1
+    assert "constraints" in refused.stderr
+    assert any(each in refused.stderr for each in ("forged", "not what was set", "is damaged"))
+    assert "mallory" not in refused.output
+    if other == "sqlite":
+        assert not local_path(target).exists()
+    else:
+        assert b"mallory" not in bytes_at(target)
+
+
+@pytest.mark.req("B-01", "D-06")
+def test_rules_without_macs_are_restored_and_not_called_verified(tmp_path: Path) -> None:
+    """As an older release wrote them, or as they look of which somebody took the MACs away."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    target = url_of("sqlite", tmp_path, "whole")
+    whole = ce("restore", str(archive), "--store", target)
+    assert "3 sessions, 1 settings, verified" in whole.stdout
+    _spoil(archive, "UPDATE ce_settings SET macs = NULL")
+    done = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert done.exit_code == 0, done.stderr
+    assert "3 sessions, 3 verified; 1 settings, 0 verified" in done.stdout
+    done = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "more"), "--json")
+    found = json.loads(done.stdout)
+    assert (found["settings"], found["unverified_settings"]) == (1, 1)
+    done = ce("restore", str(archive), "--store", url_of("file", tmp_path, "files"))
+    assert done.exit_code == 0, done.stderr
+    assert "1 settings copied, 1 of them not verified" in done.stdout
+
+
 def test_a_backup_whose_log_was_taken_away_is_not_restored(tmp_path: Path) -> None:
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
     assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ce_engine import Scope, create_context_engine
+from ce_engine.stores.urls import local_path
 from tests.hosts.cli_host import ce, url_of
 
 
@@ -56,3 +59,29 @@ def test_constraints_of_a_kind(at: tuple[str, ...]) -> None:
     assert "(世界观, must)" in ce("constraints", "list", *at).stdout
     [only] = json.loads(ce("constraints", "list", "--kind", "style", "--json", *at).stdout)
     assert (only["text"], only["kind"]) == ("短句", "style")
+
+
+@pytest.mark.req("B-01", "B-08")
+@pytest.mark.parametrize(
+    ("change", "option", "standing", "mark"),
+    [
+        ("macs = NULL", [], "unverified", "not verified"),
+        ("value = replace(value, '短句', '长句')", ["--all"], "forged", "forged"),
+    ],
+)
+def test_a_constraint_that_is_not_known_to_be_the_owners_is_marked(
+    change: str, option: list[str], standing: str, mark: str, at: tuple[str, ...]
+) -> None:
+    ce("constraints", "add", "短句", *at)
+    assert ce("constraints", "list", *at).stdout.strip().endswith("短句  (must)")
+    [whole] = json.loads(ce("constraints", "list", "--json", *at).stdout)
+    assert whole["standing"] == "intact"
+    with closing(sqlite3.connect(local_path(at[1]))) as database, database:
+        assert database.execute(f"UPDATE ce_settings SET {change}").rowcount == 1
+    assert f"句  (must, {mark})" in ce("constraints", "list", *option, *at).stdout
+    [found] = json.loads(ce("constraints", "list", *option, "--json", *at).stdout)
+    assert found["standing"] == standing
+    engine = create_context_engine(at[1])
+    [setting] = engine.sync.export_user_data("acme", "张伟").settings
+    assert (setting.name, setting.standing) == ("constraints", standing)
+    engine.sync.close()

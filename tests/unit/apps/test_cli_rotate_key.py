@@ -17,7 +17,10 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.errors import EncryptionKeyError
+from ce_engine.runtime.waiting import answered
+from ce_engine.stores.documents.file import log
 from ce_engine.stores.encryption import VARIABLE, AesGcmCipher
+from ce_engine.stores.urls import local_path
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
 from tests.unit.audit.forged_store import BOOK
@@ -113,3 +116,30 @@ def test_without_the_old_key_nothing_is_lost(
     monkeypatch.delenv(VARIABLE)
     assert ce("rotate-key", "--store", url).exit_code == 1  # no key at all
     assert statuses(url, KEY) == ["intact", "intact", "deleted"]
+
+
+def test_the_last_look_takes_as_long_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is done by then: a store that is too large for one of the engine's waits is no failure."""
+    url = url_of("file", tmp_path)
+    fill(url, KEY)
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    monkeypatch.setattr(answered, "__defaults__", (0.0,))
+    done = ce("rotate-key", "--store", url)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_what_cannot_be_read_is_named_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of("file", tmp_path)
+    fill(url, KEY)
+    [page] = local_path(url).glob("*/u-*/two-*/session.json")
+    page.write_text("{", encoding="utf-8")
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    done = ce("rotate-key", "--store", url)
+    assert done.exit_code == 1
+    assert "session.json" in done.stderr.replace("\n", "")
+    [other] = local_path(url).glob("*/u-*/one-*")
+    assert log.key_ids(other) == {AesGcmCipher([OTHER_KEY]).key_id}

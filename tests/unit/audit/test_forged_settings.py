@@ -111,6 +111,10 @@ def _put_in(rows: list[Row]) -> list[Row]:
     return [*rows, replace(_mine(rows), name="more")]
 
 
+def _without_values(rows: list[Row]) -> list[Row]:
+    return [replace(row, value=None) if row.user_id == "u" else row for row in rows]
+
+
 MANIPULATIONS: dict[str, Change] = {
     "a rule is another": changed("constraints", value=_value(PLANTED)),
     "a rule is another, of a version more": changed(
@@ -125,6 +129,7 @@ MANIPULATIONS: dict[str, Change] = {
     "a rule is gone": lambda rows: [row for row in rows if row is not _mine(rows)],
     "a budget is gone": lambda rows: [row for row in rows if row is not _mine(rows, "budget")],
     "a rule's value is gone": changed("constraints", value=None),
+    "all values are gone": _without_values,
     "a rule of another user is in its place": _others_in_its_place,
     "a rule of another project is put in": _of_another_project,
     "a setting is put in": _put_in,
@@ -270,6 +275,30 @@ def test_what_is_no_constraint_any_more_can_be_done_without(url: str) -> None:
     assert engine.sync.constraints.create(MINE, RULE).text == RULE
     engine.sync.close()
     assert RULE in asked(url)[0]
+
+
+@pytest.mark.parametrize("what", MANIPULATIONS)
+def test_what_was_forged_goes_with_its_user(url: str, what: str) -> None:
+    forge(url, MANIPULATIONS[what])
+    engine = opened(url)
+    engine.sync.delete_user_data("a", "u")
+    assert {each.status for each in engine.sync.verify_settings("a", "u")} == {"intact"}
+    assert engine.sync.delete_user_data("a", "u").settings == 0
+    engine.sync.close()
+    assert statuses(url) == {"u": "intact", "other": "intact"}
+
+
+def test_who_remembers_a_rule_that_was_taken_away_forgets_it_with_its_user(url: str) -> None:
+    """Another process has the rule in mind, at the version that the forged one still has."""
+    elsewhere = opened(url)
+    app = HostApp(elsewhere, MINE)
+    assert RULE in str(app.prepare(user("what now?")).plan)
+    forge(url, _without_values)
+    engine = opened(url)
+    engine.sync.delete_user_data("a", "u")
+    engine.sync.close()
+    assert RULE not in str(app.prepare(user("and now?")).plan)
+    elsewhere.sync.close()
 
 
 @pytest.fixture

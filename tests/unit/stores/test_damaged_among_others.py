@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ce_engine import FileDamagedError, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine.stores.documents.file import shelf
 from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.urls import folder_path
 from ce_engine.testing.host import HostApp
 from tests.hosts import redis_host
 from tests.hosts.cli_host import ce
@@ -132,3 +134,41 @@ def test_the_others_of_a_server_are_listed(
         assert [each["session_id"] for each in found["sessions"] if each["wrong"]] == ["middle"]
         assert found["damaged"] == []
         assert doctor("--store", url)["session"][0] == "FAIL"
+
+
+@pytest.mark.parametrize("kind", ["file", "redis"])
+def test_who_asks_for_another_user_is_not_told_of_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_url(kind, tmp_path, monkeypatch) as url:
+        fill(url)
+        if kind == "file":
+            _garbage(folder_path(url))
+        else:
+            with redis_host.client_of(url) as client:
+                client.lset(place_of(url).session(SPOILT.key), 1, "{")
+        done = ce("verify", "--json", "--user", "other", "--store", url)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["damaged"] == []
+        assert ce("verify", "--account", "nobody's", "--store", url).exit_code == 0
+        done = ce("verify", "--user", "u", "--store", url)
+        assert done.exit_code == 1
+        assert "damaged" in done.stdout
+
+
+def test_what_was_warned_of_is_remembered_within_bounds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes folders without end fills nobody's memory: the oldest is warned of again."""
+    monkeypatch.setattr(shelf, "_WARNINGS", 1)
+    root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
+    fill(url)
+    for page in root.glob("*/u-*/*/session.json"):
+        page.write_text("{", encoding="utf-8")
+    engine = create_context_engine(url, config=PATIENT)
+    with caplog.at_level(logging.WARNING, "ce_engine.stores"):
+        for _ in range(2):
+            engine.sync.list_sessions(user_id=None)
+    told = [r.getMessage() for r in caplog.records if r.name == "ce_engine.stores"]
+    assert (len(told), len(set(told))) == (6, 3)
+    engine.sync.close()

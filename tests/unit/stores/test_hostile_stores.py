@@ -106,6 +106,20 @@ def test_a_column_that_is_nested_too_deep_is_damaged_and_no_more(
     check(f"sqlite:///{path}")
 
 
+def test_a_session_that_could_not_be_read_is_deleted_to_its_last_byte(tmp_path: Path) -> None:
+    """The read that failed keeps no hold of the file: the purge writes that anew."""
+    path = tmp_path / "ce.db"
+    fill(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE ce_messages SET extra = ? WHERE session = 1", (DEEP,))
+    engine = create_context_engine(f"sqlite:///{path}", config=PATIENT)
+    for door in doors(engine, SCOPE):
+        with suppress(ContextEngineError):
+            door()
+    assert engine.sync.delete_user_data("", "anna").sessions == 1
+    engine.sync.close()
+
+
 def test_a_setting_that_was_spoilt_is_deleted_with_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "ce.db"
     fill(f"sqlite:///{path}")

@@ -66,7 +66,6 @@ def test_a_damaged_file_is_named_and_left_as_it_is(
             store.version(SCOPE),
             store.get_setting(SCOPE, "constraints"),
             store.put_setting(SCOPE, "constraints", 1),
-            store.delete_settings(SCOPE.account_id, SCOPE.user_id),
         ):
             with pytest.raises(error, match=r"settings\.json"):
                 await call

@@ -10,7 +10,8 @@ import pytest
 from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports.store import Store
-from ce_engine.schema.settings import Versions
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Standing, Versions
 from ce_engine.stores import open_store
 from ce_engine.stores.documents.file import FileStore, shelf
 from ce_engine.stores.documents.memory import MemoryStore
@@ -19,6 +20,7 @@ from ce_engine.stores.tables import SqlStore
 from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing import StoreContract
 from ce_engine.testing.samples import SCOPE
+from ce_engine.testing.store_settings import SettingsContract
 
 
 class TestMemoryStore(StoreContract):
@@ -31,6 +33,26 @@ class TestMemoryStore(StoreContract):
     def bytes_of(self, store: Store) -> bytes:
         assert isinstance(store, MemoryStore)
         return repr((store._sessions, store._settings)).encode()
+
+
+class _WithoutMacs(MemoryStore):
+    """As a store of somebody's own is, which says of each setting that nothing says whose it is."""
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        found = await super().get_setting(scope, name)
+        return found and found._replace(standing=Standing.UNVERIFIED)
+
+
+class TestStoreWithoutMacs(SettingsContract):
+    """The contract leaves what a store says of its settings to the store."""
+
+    @pytest.fixture
+    async def store(self) -> Store:
+        return _WithoutMacs()
+
+    def bytes_of(self, store: Store) -> bytes:
+        assert isinstance(store, MemoryStore)
+        return repr(store._settings).encode()
 
 
 class TestSqliteStore(StoreContract):

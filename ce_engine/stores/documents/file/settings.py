@@ -10,12 +10,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from ce_engine.errors import FileDamagedError
-from ce_engine.stores import private, setting_macs
+from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
+from ce_engine.stores import owner_settings, private, setting_macs
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
-from ce_engine.stores.documents.file.shelf import Shelf
+from ce_engine.stores.documents.file.shelf import OF_ONE, Shelf
 from ce_engine.stores.documents.setting_values import is_current, open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import Stored, StoredSetting
@@ -72,43 +72,86 @@ class SettingsFiles:
                 _write(folder, owner, new, setting_macs.key_of(self._secret(), owner))
             return result
 
-    def of_all(self) -> dict[Owner, Owned]:
-        """The settings of all owners."""
-        return {owner: self.read(owner) for _, owner in self._paths()}
+    def delete(self, owner: Owner, deadline: float) -> int:
+        """Empty all settings of an owner, and take away a file that cannot be read; how many went.
 
-    def stored(self) -> dict[Owner, Stored | FileDamagedError]:
-        """What the files of all owners have, with its MACs; of a file that has none, what is wrong with it."""
-        found: dict[Owner, Stored | FileDamagedError] = {}
-        for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
-            try:
-                owner = _owner(path, _page(path))
-                if self._folder(owner) != path.parent:
-                    raise faults.damaged(path, "it is of another user")
-                found[owner] = _stored(path, owner)
-            except FileDamagedError as error:
-                found[str(path.parent.parent.name), str(path.parent.name)] = error
+        Raises:
+            MigrationError: a newer release wrote it.
+        """
+        folder = self._folder(owner)
+        if not _is_there(folder / FILE):
+            return 0
+        with self._shelf.locked(folder, deadline):
+            stored = self._readable(folder, owner)[1]
+            if isinstance(stored, MigrationError):
+                raise stored
+            if isinstance(stored, ContextEngineError):
+                (folder / FILE).unlink()
+                return 1
+        return self.change(owner, owner_settings.emptied, deadline)
+
+    def of_all(self) -> dict[Owner, Owned]:
+        """The settings of all owners whose files can be read: `damaged` names the others."""
+        return {
+            owner: setting_macs.judged(self._key_of(owner), stored)
+            for owner, stored in self.stored().items()
+            if not isinstance(stored, ContextEngineError)
+        }
+
+    def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
+        """What is wrong with the files that no list has; each is named."""
+        found = self.stored(account_id, user_id).values()
+        return [str(stored) for stored in found if isinstance(stored, ContextEngineError)]
+
+    def stored(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[Owner, Stored | ContextEngineError]:
+        """What owners' files have, with its MACs; of a file that cannot be read, what is wrong with it."""
+        found: dict[Owner, Stored | ContextEngineError] = {}
+        for folder in self._shelf.users(account_id, user_id):
+            if _is_there(folder / FILE):
+                names = _id_of(folder.parent, account_id), _id_of(folder, user_id)
+                owner, stored = self._readable(folder, names)
+                found[owner] = stored
         return found
 
-    def _paths(self) -> list[tuple[Path, Owner]]:
-        paths = sorted(self._shelf.root.glob(f"*/*/{FILE}"))
-        return [(path, _owner(path, _page(path))) for path in paths]
+    def _readable(self, folder: Path, names: Owner) -> tuple[Owner, Stored | ContextEngineError]:
+        """A file among many, or what is wrong with it, under these names: that ends no list of the others."""
+        path, owner = folder / FILE, names
+        try:
+            self._shelf.own(folder)
+            there = _owner(path, _page(path))
+            if self._folder(there) != folder:
+                raise faults.damaged(path, "it is of another user")
+            owner = there
+            return owner, _stored(path, owner)
+        except (FileDamagedError, MigrationError) as error:
+            return owner, error
+        except OSError as error:
+            if error.errno not in OF_ONE:
+                raise
+            return owner, faults.explain(error, self._shelf.root)
 
     def _load(self, path: Path, owner: Owner) -> Owned:
         stored = _stored(path, owner)
         return setting_macs.judged(self._key_of(owner), stored) if stored else {}
 
     def reseal(self, key_id: str, deadline: float) -> int:
-        """Write files anew whose values are not under the key that seals now; how many values were not."""
+        """Write files anew whose values are not under the key that seals now; how many values were not.
+
+        What cannot be read is left as it is: `damaged` names it.
+        """
         count = 0
-        for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
-            with self._shelf.locked(path.parent, deadline):
-                page = _page(path)
-                owner = _owner(path, page)
-                values = [item.get("value") for item in page["settings"]]
+        for owner, stored in self.stored().items():
+            if isinstance(stored, ContextEngineError):
+                continue
+            folder = self._folder(owner)
+            with self._shelf.locked(folder, deadline):
+                values = [item.get("value") for item in _page(folder / FILE)["settings"]]
                 old = [v for v in values if v is not None and not is_current(v, key_id)]
                 if old:
                     key = setting_macs.key_of(self._secret(), owner)
-                    _write(path.parent, owner, self._load(path, owner), key)
+                    _write(folder, owner, self._load(folder / FILE, owner), key)
                 count += len(old)
         return count
 
@@ -120,6 +163,23 @@ class SettingsFiles:
 
     def _folder(self, owner: Owner) -> Path:
         return self._shelf.own(self._shelf.root.joinpath(*map(safe, owner)))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything, a link that leads nowhere too."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:  # who reads it says what it is
+        return True
+    return True
+
+
+def _id_of(folder: Path, wanted: str | None) -> str:
+    """The id that a folder is of, where that can be known: its name else."""
+    ids = [each for each in (wanted, "") if each is not None and safe(each) == folder.name]
+    return ids[0] if ids else folder.name
 
 
 def _page(path: Path) -> Any:

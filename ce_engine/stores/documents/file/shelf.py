@@ -36,9 +36,10 @@ _LEVELS = 3
 """Account, user, session."""
 
 _KEPT_SESSIONS = 32
+_WARNINGS = 4096
 
-_OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
-"""What the system says of one session's files, and not of its disk."""
+OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
+"""What the system says of one session's or one user's files, and not of its disk."""
 
 
 class Shelf:
@@ -51,7 +52,7 @@ class Shelf:
         self._cache: OrderedDict[Path, log.LoadedSession] = OrderedDict()
         self.written: OrderedDict[Path, None] = OrderedDict()
         """The folders that were written to last."""
-        self._warned: dict[Path, None] = {}
+        self._warned: OrderedDict[Path, None] = OrderedDict()
         self._mutex = threading.Lock()
 
     def read(self, scope: Scope) -> StoredSession | None:
@@ -81,23 +82,29 @@ class Shelf:
                 is_whole = result.removed or kept.head.version != version  # a line adds one
                 write = log.write_snapshot if is_whole else log.write
                 self._remember(folder, write(folder, scope.key, old, kept, mac_key))
-                _put_last(self.written, folder, None)
+                _put_last(self.written, folder, None, _KEPT_SESSIONS)
             return result
 
     def of_account(
         self, account_id: str, user_id: str | None
     ) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions of an account, or of one user of it."""
-        yield from self._of(self.root / safe(account_id), user_id)
+        yield from self._of(account_id, user_id)
 
     def of_all(self) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions."""
-        for account in _folders(self.root):
-            yield from self._of(account, None)
+        yield from self._of(None, None)
 
-    def _of(self, account: Path, user_id: str | None) -> Iterator[tuple[Key, StoredSession]]:
-        users = _folders(account) if user_id is None else [account / safe(user_id)]
-        for user in users:
+    def users(self, account_id: str | None = None, user_id: str | None = None) -> Iterator[Path]:
+        """The folders of users: of all, of an account's, or of those with this id."""
+        accounts = _folders(self.root) if account_id is None else [self.root / safe(account_id)]
+        for account in accounts:
+            yield from _folders(account) if user_id is None else [account / safe(user_id)]
+
+    def _of(
+        self, account_id: str | None, user_id: str | None
+    ) -> Iterator[tuple[Key, StoredSession]]:
+        for user in self.users(account_id, user_id):
             for folder in _folders(user):
                 found, damage = self._readable(folder)
                 if damage:
@@ -109,8 +116,7 @@ class Shelf:
 
     def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each names its file."""
-        names = [safe(name) for name in (account_id, user_id) if name is not None]
-        folders = _below(self.root.joinpath(*names), _LEVELS - 1 - len(names))
+        folders = [folder for user in self.users(account_id, user_id) for folder in _folders(user)]
         damages = [self._readable(folder)[1] for folder in folders]
         return [damage for damage in damages if damage]
 
@@ -121,7 +127,7 @@ class Shelf:
         except (FileDamagedError, MigrationError) as error:
             return None, str(error)
         except OSError as error:
-            if error.errno not in _OF_ONE:
+            if error.errno not in OF_ONE:
                 raise
             return None, str(faults.explain(error, self.root))
 
@@ -129,7 +135,7 @@ class Shelf:
         """Say once of a session that it is left out of lists."""
         with self._mutex:
             is_new = folder not in self._warned
-            self._warned[folder] = None
+            _put_last(self._warned, folder, None, _WARNINGS)
         if is_new:
             logger.warning("a session is left out of lists: %s", damage)
 
@@ -190,7 +196,7 @@ class Shelf:
             if found is None:
                 self._cache.pop(folder, None)
             else:
-                _put_last(self._cache, folder, found)
+                _put_last(self._cache, folder, found, _KEPT_SESSIONS)
 
     @contextmanager
     def locked(self, folder: Path, deadline: float) -> Iterator[None]:
@@ -228,10 +234,10 @@ class Shelf:
             raise NotADirectoryError
 
 
-def _put_last(items: OrderedDict[Path, T], folder: Path, item: T) -> None:
+def _put_last(items: OrderedDict[Path, T], folder: Path, item: T, most: int) -> None:
     items[folder] = item
     items.move_to_end(folder)
-    if len(items) > _KEPT_SESSIONS:
+    if len(items) > most:
         items.popitem(last=False)
 
 

@@ -135,13 +135,7 @@ class FileStore(DocumentStore):
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         owner, deadline = (account_id, user_id), self._deadline()
-
-        def work() -> int:
-            if not self._settings.read(owner):
-                return 0
-            return self._settings.change(owner, owned.emptied, deadline)
-
-        return await self._run(self._writer, work)
+        return await self._run(self._writer, lambda: self._settings.delete(owner, deadline))
 
     async def list_sessions(
         self,
@@ -180,14 +174,21 @@ class FileStore(DocumentStore):
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         return await self._run(self._readers, lambda: owned.listed(self._settings.of_all()))
 
-    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
-        return await self._run(
-            self._readers,
-            lambda: setting_macs.checked(self._secret.read, self._settings.stored()),
-        )
+    async def check_settings(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[tuple[str, str, str], SettingsCheck]:
+        def look() -> dict[tuple[str, str, str], SettingsCheck]:
+            stored = self._settings.stored(account_id, user_id)
+            return setting_macs.checked(self._secret.read, stored)
+
+        return await self._run(self._readers, look)
 
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
-        return await self._run(self._readers, lambda: self._shelf.damaged(account_id, user_id))
+        def look() -> list[str]:
+            sessions = self._shelf.damaged(account_id, user_id)
+            return sessions + self._settings.damaged(account_id, user_id)
+
+        return await self._run(self._readers, look)
 
     async def reseal(self, scope: Scope) -> bool:
         key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)

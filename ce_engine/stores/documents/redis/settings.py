@@ -8,8 +8,8 @@ from threading import Lock
 from time import monotonic
 from typing import TypeVar
 
-from ce_engine.errors import FileDamagedError
-from ce_engine.stores import setting_macs
+from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
+from ce_engine.stores import owner_settings, setting_macs
 from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
@@ -56,24 +56,54 @@ class OwnersPages:
         return self.read(link, owner, *link.firsts(self._place.owner(owner)))
 
     def of_all(self, link: Link) -> dict[Owner, Owned]:
-        """What all owners set; it looks at every key of the database."""
-        return {owner: self.read_now(link, owner) for owner in self._owners(link)}
+        """What all owners set, but for what cannot be read; it looks at every key of the database."""
+        return {
+            owner: setting_macs.judged(self._key_of(owner), stored)
+            for owner, stored in self.stored(link).items()
+            if not isinstance(stored, ContextEngineError)
+        }
 
-    def stored(self, link: Link) -> dict[Owner, Stored | FileDamagedError]:
-        """What the server has of all owners, with its MACs; of what is no page, what is wrong with it."""
-        found: dict[Owner, Stored | FileDamagedError] = {}
+    def damaged(self, link: Link, account_id: str | None, user_id: str | None) -> list[str]:
+        """What is wrong with the settings that no list has; each is named."""
+        return [
+            f"settings of user {user!r}: {stored}"
+            for (_, user), stored in self.stored(link, account_id, user_id).items()
+            if isinstance(stored, ContextEngineError)
+        ]
+
+    def stored(
+        self, link: Link, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[Owner, Stored | ContextEngineError]:
+        """What the server has of owners, with its MACs; of what cannot be read, what is wrong with it."""
+        found: dict[Owner, Stored | ContextEngineError] = {}
         for owner in self._owners(link):
+            if account_id not in (None, owner[0]) or user_id not in (None, owner[1]):
+                continue
             try:
                 found[owner] = _stored(
                     owner, link.texts(self._place.owner(owner)), self._place.server
                 )
-            except FileDamagedError as error:
+            except (FileDamagedError, MigrationError) as error:
                 found[owner] = error
         return found
 
     def _owners(self, link: Link) -> list[Owner]:
         names = map(self._place.owner_of, link.scan(f"{self._place.owners}*"))
         return sorted(owner for owner in names if owner is not None)
+
+    def delete(self, link: Link, owner: Owner) -> int:
+        """Empty all settings of an owner, and replace a page that cannot be read; how many went.
+
+        Raises:
+            MigrationError: a newer release wrote it.
+        """
+        try:
+            return self.change(link, owner, owner_settings.emptied, deletes=True)
+        except FileDamagedError:
+            [stamp] = link.firsts(self._place.owner(owner))
+            if self._put(link, owner, stamp or b"", {}, deletes=True):
+                return 1
+            raise faults.busy(self._place.server, self._timeout_s) from None
 
     def change(
         self,
@@ -90,18 +120,20 @@ class OwnersPages:
             new, result = change(old)
             if new == old:
                 return result
-            done = link.swap(
-                self._place.owner(owner),
-                (stamp, pages.nonce().encode()),
-                _page(owner, new, setting_macs.key_of(self._secret(), owner)),
-                is_page=True,
-                expire_ms=0,
-                mark=pages.nonce() if deletes else "",
-            )
-            if done:
+            if self._put(link, owner, stamp, new, deletes=deletes):
                 return result
             if monotonic() > deadline:
                 raise faults.busy(self._place.server, self._timeout_s)
+
+    def _put(self, link: Link, owner: Owner, stamp: bytes, new: Owned, *, deletes: bool) -> bool:
+        return link.swap(
+            self._place.owner(owner),
+            (stamp, pages.nonce().encode()),
+            _page(owner, new, setting_macs.key_of(self._secret(), owner)),
+            is_page=True,
+            expire_ms=0,
+            mark=pages.nonce() if deletes else "",
+        )
 
     def _load(self, link: Link, owner: Owner) -> tuple[bytes, Owned]:
         texts = link.texts(self._place.owner(owner))

@@ -135,13 +135,14 @@ class Shelf:
             if session is not None:
                 yield key, session.kept
 
-    def damaged(self, link: Link, names: tuple[str, ...]) -> list[str]:
+    def damaged(self, link: Link, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each is named."""
+        names = () if account_id is None else (account_id,)
         found = []
         for name, texts in link.all_texts(link.scan(self.place.pattern(*names))):
             key = self.place.key_of(name)
             try:
-                if key is not None:
+                if key is not None and user_id in (None, key[1]):
                     pages.load(key, texts, self._keys(key), self.place.server)
             except _UNREADABLE as error:
                 found.append(_said(key, error))

@@ -178,7 +178,7 @@ class RedisStore(DocumentStore):
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         def work(link: Link) -> int:
             self._shelf.check_secret(link)
-            return self._settings.change(link, (account_id, user_id), owned.emptied, deletes=True)
+            return self._settings.delete(link, (account_id, user_id))
 
         return await self._run(self._writer, work)
 
@@ -187,15 +187,21 @@ class RedisStore(DocumentStore):
             self._readers, lambda link: owned.listed(self._settings.of_all(link))
         )
 
-    async def check_settings(self) -> dict[tuple[str, str, str], SettingsCheck]:
-        return await self._run(
-            self._readers,
-            lambda link: setting_macs.checked(lambda: self.secret, self._settings.stored(link)),
-        )
+    async def check_settings(
+        self, account_id: str | None = None, user_id: str | None = None
+    ) -> dict[tuple[str, str, str], SettingsCheck]:
+        def look(link: Link) -> dict[tuple[str, str, str], SettingsCheck]:
+            stored = self._settings.stored(link, account_id, user_id)
+            return setting_macs.checked(lambda: self.secret, stored)
+
+        return await self._run(self._readers, look)
 
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
-        names = tuple(name for name in (account_id, user_id) if name is not None)
-        return await self._run(self._readers, lambda link: self._shelf.damaged(link, names))
+        def look(link: Link) -> list[str]:
+            sessions = self._shelf.damaged(link, account_id, user_id)
+            return sessions + self._settings.damaged(link, account_id, user_id)
+
+        return await self._run(self._readers, look)
 
     async def list_sessions(
         self,
