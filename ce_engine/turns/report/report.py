@@ -275,9 +275,9 @@ class UntouchedWriter:
         prefix = bodies.own.follow(
             (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
         )
-        whole = bodies.own.tokens + sum(
-            extras.values()
-        )  # as its messages are, not in the forms that went out
+        # Where anything was changed, as its messages are, and not in the forms that went out.
+        is_whole = report.token_used == report.tokens_before
+        whole = report.tokens_before if is_whole else bodies.own.tokens + sum(extras.values())
         return None if self.restores else Untouched(tokens=whole, prefix=prefix)
 
     def _tokens(self, row: MessageRow) -> int:
