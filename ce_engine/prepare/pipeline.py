@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
@@ -287,7 +288,11 @@ class _Assembly:
             if recalls and self.policy is TOOLS and self.out.cut.moved:
                 found = self.sources.results(sent, limit)
                 results = [each for each in found if not self._is_hidden(each)]
-                allowed = self.cutter.worth(results, left, self._room(0), begins=self._begins)
+                worth = self.cutter.worth(results, left, self._room(0), begins=self._begins)
+                if self._begins:  # what else its question needs has the rest
+                    results = self._within(results, worth)
+                else:
+                    allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(offered, query, sent, allowed)
             if near and nominated.missed:
@@ -316,6 +321,11 @@ class _Assembly:
         nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
         starves = cutter.is_full(cut, room) or (cutter.goes_on and nearest.id not in there)
         return self._begins and starves and asks_back()
+
+    def _within(self, results: Sequence[Candidate], tokens: int) -> list[Candidate]:
+        """As many of the results, from the first, as cost so many tokens."""
+        costs = accumulate(cost_of(each, self.sources, self.config.locale) for each in results)
+        return [each for each, cost in zip(results, costs, strict=True) if cost <= tokens]
 
     def _goes_back(self, found: Sequence[Candidate], query: str, sent: frozenset[int]) -> bool:
         """Whether the question goes back to what was said before the talk around it."""

@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 3270,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4600,
+    "ce_engine/prepare": 4610,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2790,
     "ce_engine/sessions": 1560,
