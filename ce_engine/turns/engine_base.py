@@ -146,10 +146,6 @@ class EngineBase(ABC):
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
 
     @abstractmethod
-    def brings_nothing(self, config: RuntimeConfig, scope: Scope) -> bool:
-        """Whether nothing that was said before comes back."""
-
-    @abstractmethod
     def _protect(self, call: ModelCall) -> None:
         """Give a call the configuration that is its own, and keep from it what is not for it."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.blocks.material import sensitivity_of
 from ce_engine.prepare.tool_results.forms import FETCH
 from ce_engine.prepare.tool_results.lines import lines_of, numbered
@@ -14,7 +15,9 @@ from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.relevance.terms import terms
+from ce_engine.turns.call_config import is_nobodys
 from ce_engine.turns.engine_base import EngineBase
+from ce_engine.turns.opt_out import opts_out
 
 
 MOST_CHARS = 12_000
@@ -67,7 +70,12 @@ class EvidenceToolMethods(EngineBase):
     """The part of the engine that lets an agent read what was stored of its own session."""
 
     async def fetch_evidence(
-        self, session_id: Scope | str, evidence_id: str, lines: str = "", find: str = ""
+        self,
+        session_id: Scope | str,
+        evidence_id: str,
+        lines: str = "",
+        find: str = "",
+        config: RuntimeConfig | None = None,
     ) -> str:
         """The text of evidence for a model that asks for it; where there is none, a text that says so.
 
@@ -79,16 +87,20 @@ class EvidenceToolMethods(EngineBase):
             evidence_id: the id, or its beginning (8 characters or more).
             lines: only these, from 1: `12` or `10-40`. The lines of a JSON list are its elements.
             find: only lines that have one of these words.
+            config: of the app that asks, where it has one of its own: who opts out by it is told nothing.
         """
-        return await self.loop.share(self._fetched(as_scope(session_id), evidence_id, lines, find))
+        scope, own = as_scope(session_id), config or self.config
+        return await self.loop.share(self._fetched(scope, evidence_id, lines, find, own))
 
     def fetch_evidence_tool(self, session_id: Scope | str) -> EvidenceTool:
         """The tool for a conversation by hand: send its `schema` along, and call it with the arguments."""
         return EvidenceTool(self, as_scope(session_id))
 
-    async def _fetched(self, scope: Scope, evidence_id: str, lines: str, find: str) -> str:
+    async def _fetched(
+        self, scope: Scope, evidence_id: str, lines: str, find: str, config: RuntimeConfig
+    ) -> str:
         words, name = _WORDS[self.config.locale], str(evidence_id).strip()
-        if self.brings_nothing(self.config, scope):
+        if is_nobodys(config, scope) or opts_out(config, scope):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
             view = await self._existing_view(scope)

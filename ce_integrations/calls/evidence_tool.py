@@ -72,8 +72,8 @@ def begun(hooks: Hooks[Any], run_id: Hashable, name: str, given: object, info: C
     if is_fetch(name):
         asked = given.get("evidence_id", "") if isinstance(given, Mapping) else given
         scope = resolve(info, hooks.choice).scope
-        if hooks.engine.brings_nothing(hooks.config or hooks.engine.config, scope):
-            return
+        if (hooks.config or hooks.engine.config).require_user and not scope.user_id:
+            return  # whose it was, nobody can tell
         _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked)))
 
 
@@ -97,9 +97,11 @@ def fetch_evidence(evidence_id: str, lines: str = "", find: str = "") -> str:
     """
     asked = _waiting.take(str(evidence_id))
     if asked is not None:
-        engine = asked.hooks.engine
+        engine, config = asked.hooks.engine, asked.hooks.config
         with asked.hooks.guard("fetch_evidence"):
-            return engine.loop.run(engine.fetch_evidence(asked.scope, evidence_id, lines, find))
+            return engine.loop.run(
+                engine.fetch_evidence(asked.scope, evidence_id, lines, find, config)
+            )
     return _nothing(evidence_id)
 
 
@@ -107,8 +109,9 @@ async def afetch_evidence(evidence_id: str, lines: str = "", find: str = "") -> 
     """The same, awaited."""
     asked = _waiting.take(str(evidence_id))
     if asked is not None:
+        engine, config = asked.hooks.engine, asked.hooks.config
         with asked.hooks.guard("fetch_evidence"):
-            return await asked.hooks.engine.fetch_evidence(asked.scope, evidence_id, lines, find)
+            return await engine.fetch_evidence(asked.scope, evidence_id, lines, find, config)
     return _nothing(evidence_id)
 
 

@@ -44,7 +44,6 @@ NOT_CALLED = {
     "sweep": "deletes what is old: test_retention has it",
     "export_user_data": "reads what the other doors read: test_user_export has it",
     "handover": "of a run that failed: test_handover has it",
-    "brings_nothing": "what `fetch_evidence` asks of a configuration: test_call_config has it",
     "config_of": "a configuration for some calls: test_call_config has it",
     "verify_settings": "reads what owners set: test_forged_settings has it",
     "constraints.accept": "says that a forged or older rule is right: test_forged_settings has it",

@@ -195,10 +195,7 @@ def _locked(request: Request) -> Response:
         return _refused(
             request, 401, say("This wants its token."), cure, {"www-authenticate": "Bearer"}
         )
-    cure = say(
-        "Open the link that `ce ui` printed, with `?token=...`; "
-        "a new start has a new one, unless `--token-file` keeps it."
-    )
+    cure = say("Open the link that `ce ui` printed last, with `?token=...`.")
     return _refused(request, 403, say("This page wants its token."), cure)
 
 

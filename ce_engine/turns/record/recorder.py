@@ -73,10 +73,6 @@ class RecordMethods(EngineBase):
         """
         return protected(own, self.config)
 
-    def brings_nothing(self, config: RuntimeConfig, scope: Scope) -> bool:
-        """Whether nothing that was said before comes back: of nobody who is known, or who wants nothing remembered."""
-        return is_nobodys(config, scope) or opts_out(config, scope)
-
     def _protect(self, call: ModelCall) -> None:
         """Give a call the configuration that is its own, and keep from it what is not for it."""
         config = protected(call.config, self.config)
