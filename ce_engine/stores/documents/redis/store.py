@@ -107,7 +107,7 @@ class RedisStore(DocumentStore):
             self._place,
             self._timeout_s,
             lambda owner: _mac_key((*owner, "")),
-            lambda: self.secret,
+            _secret,
         )
 
     def _new_links(self) -> list[Link]:
@@ -119,10 +119,7 @@ class RedisStore(DocumentStore):
 
     @property
     def secret(self) -> bytes:
-        text = secret.from_environment()
-        if text is None:
-            raise StoreUnavailableError(_NO_SECRET)
-        return text
+        return _secret()
 
     def check_place(self) -> None:
         if secret.from_environment() is None:
@@ -288,6 +285,14 @@ class RedisStore(DocumentStore):
             self._writer.reset(links[:1])
             self._lookups.reset(links[1:2])
             self._readers.reset(links[2:])
+
+
+def _secret() -> bytes:
+    """That of the environment; a function, for a store that held itself would go only when garbage is collected."""
+    text = secret.from_environment()
+    if text is None:
+        raise StoreUnavailableError(_NO_SECRET)
+    return text
 
 
 def _mac_key(key: Key) -> bytes | None:
