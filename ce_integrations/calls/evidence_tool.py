@@ -72,8 +72,6 @@ def begun(hooks: Hooks[Any], run_id: Hashable, name: str, given: object, info: C
     if is_fetch(name):
         asked = given.get("evidence_id", "") if isinstance(given, Mapping) else given
         scope = resolve(info, hooks.choice).scope
-        if (hooks.config or hooks.engine.config).require_user and not scope.user_id:
-            return  # whose it was, nobody can tell
         _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked)))
 
 

@@ -25,8 +25,7 @@ from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint, Standing
 from ce_engine.schema.time_limits import within
-from ce_engine.sessions.owner.settings import SettingsCache, in_order, parsed
-from ce_engine.sessions.owner.settings import forged as was_forged
+from ce_engine.sessions.owner.settings import SettingsCache, forgery_error, in_order, parsed
 
 
 T = TypeVar("T")
@@ -86,7 +85,7 @@ class Constraints:
         """
         found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
         if found is not None and found.standing is Standing.FORGED and not forged:
-            raise was_forged(CONSTRAINTS)
+            raise forgery_error(CONSTRAINTS)
         items = in_order(parsed(found.value)[0]) if found is not None else []
         return items if kind is None else [each for each in items if each.kind == kind]
 

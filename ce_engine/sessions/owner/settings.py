@@ -77,9 +77,8 @@ class OwnerValues:
             return config
         stored = {name: getattr(budget, name) for name in budget.model_fields_set}
         given = {name: getattr(config.budget, name) for name in config.budget.model_fields_set}
-        with suppress(
-            ConfigError
-        ):  # the two may not go together: what is stored was meant for such calls
+        # The two may not go together: what is stored was meant for such calls.
+        with suppress(ConfigError):
             budget = BudgetConfig(**{**stored, **given})
         return config.model_copy(update={"budget": budget})
 
@@ -91,7 +90,7 @@ class SettingsCache:
         self._store = store
         self._journal = journal
         self._known: BoundedDict[Key, OwnerValues] = BoundedDict(MAX_OWNERS)
-        self._told: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_OWNERS)
+        self._warned: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_OWNERS)
         self._changing = KeyedLocks()
 
     async def owned(self, scope: Scope, version: int | None) -> OwnerValues:
@@ -128,7 +127,7 @@ class SettingsCache:
         for name, setting in ((CONSTRAINTS, constraints), (BUDGET, budget)):
             standing = setting.standing if setting is not None else Standing.INTACT
             if standing is not Standing.INTACT:
-                self._tell(scope, name, standing)
+                self._warn_once(scope, name, standing)
                 warnings.append(f"{_CODES[standing]}: {name}")
             if standing is Standing.UNVERIFIED:
                 unverified.add(name)
@@ -145,11 +144,11 @@ class SettingsCache:
             warnings.append(FALLBACK)
         return OwnerValues(version, rules, limit, warnings, frozenset(unverified))
 
-    def _tell(self, scope: Scope, name: str, standing: Standing) -> None:
+    def _warn_once(self, scope: Scope, name: str, standing: Standing) -> None:
         """Log once of each that it was forged, or cannot be verified."""
         told = (*_key(scope), f"{name} {standing}")
-        if told not in self._told:
-            self._told[told] = None
+        if told not in self._warned:
+            self._warned[told] = None
             security.warning(_SAYINGS[standing], name)
 
     async def get(self, scope: Scope, name: str) -> Setting | None:
@@ -189,7 +188,7 @@ class SettingsCache:
     async def _change(self, scope: Scope, name: str, change: Change, *, accepts: bool) -> None:
         value, version, standing = await self.get(scope, name) or Setting(None, 0)
         if standing is Standing.FORGED and not accepts:
-            raise forged(name)
+            raise forgery_error(name)
         made = await change(value)
         await self.put(scope, name, made, version, Standing.INTACT if accepts else standing)
 
@@ -205,7 +204,7 @@ def _unforged(setting: Setting | None) -> Setting | None:
     return None if setting is not None and setting.standing is Standing.FORGED else setting
 
 
-def forged(name: str) -> SettingForgedError:
+def forgery_error(name: str) -> SettingForgedError:
     """Say that a setting was forged, and what to do."""
     return SettingForgedError(
         f"the {name} of this user in this project are not what was set, or were set with another secret: "

@@ -119,9 +119,8 @@ def _share(call: ModelCall, config: RuntimeConfig) -> InputShare:
 
 def _concerns(code: str, config: RuntimeConfig, share: InputShare) -> bool:
     """Whether a warning about settings is about this call."""
-    if code.startswith(SETTING_UNVERIFIED) and code.endswith(
-        f": {BUDGET}"
-    ):  # it may be the one given
+    # It may be the one given.
+    if code.startswith(SETTING_UNVERIFIED) and code.endswith(f": {BUDGET}"):
         return True
     is_of_budget = code == FALLBACK or code.endswith(f": {BUDGET}")
     return not config.budget_is_given if is_of_budget else RULES in share.sections
