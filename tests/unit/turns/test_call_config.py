@@ -138,14 +138,20 @@ def test_what_nobodys_tools_found_is_nobody_elses(engines: Any, where: str) -> N
     assert "otter" in stored(engine, "")
 
 
+def evidence_of(engine: ContextEngine, scope: Scope) -> str:
+    """Have a scope's work recorded; the id of a piece of its evidence."""
+    work(engine, scope, None)
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    (one, *_) = document.evidences
+    return one
+
+
 @pytest.mark.req("B-03")
 def test_nobody_fetches_evidence(engines: Any) -> None:
     engine = engines(RuntimeConfig(require_user=True))
     before = create_context_engine(engine.store)
-    work(before, NOBODY, None)
-    document = before.sync.get_session(NOBODY)
-    assert document is not None
-    (one, *_) = document.evidences
+    one = evidence_of(before, NOBODY)
     assert "otter" in before.sync.fetch_evidence(NOBODY, one)
     assert "otter" not in engine.sync.fetch_evidence(NOBODY, one)
 
@@ -155,10 +161,7 @@ def test_who_opts_out_fetches_no_evidence_of_before(engines: Any) -> None:
     out = RuntimeConfig(memory_opt_out=lambda each: each == ANNA)
     engine = engines(out)
     before = create_context_engine(engine.store)
-    work(before, ANNA, None)
-    document = before.sync.get_session(ANNA)
-    assert document is not None
-    (one, *_) = document.evidences
+    one = evidence_of(before, ANNA)
     assert "otter" in before.sync.fetch_evidence(ANNA, one)
     assert "otter" not in engine.sync.fetch_evidence(ANNA, one)
     assert "otter" not in before.sync.fetch_evidence(ANNA, one, config=before.config_of(out))
