@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin
-from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
+from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN, MESSAGE
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.choose.standing import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
@@ -36,6 +36,9 @@ class Outcome:
     injected_tokens: int = 0
     injected_count: int = 0
     evidence_ids: list[str] = field(default_factory=list)
+    quoted_ids: list[str] = field(
+        default_factory=list
+    )  # messages whose text was chosen to stand in what is put in
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
@@ -69,13 +72,18 @@ class Outcome:
                 )
             )
 
-    def count_injected(self, loose: Sequence[Snippet]) -> None:
-        """Count the pieces that are in, of the pins and the `loose` ones, and name their evidence."""
+    def count_injected(self, loose: Sequence[Snippet], chosen: Sequence[str]) -> None:
+        """Count the pieces that are in, of the pins and the `loose` ones; name their evidence and messages.
+
+        `chosen` are ids of the candidates among them.
+        """
         pins = self.pins.values()
         self.injected_count = len(loose) + sum(len(pin.refs) for pin in pins)
         ids = [evidence_id for pin in pins for evidence_id in pin.evidence_ids]
         ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
         self.evidence_ids = list(dict.fromkeys(ids))
+        quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
+        self.quoted_ids = list(quoted)
 
     @property
     def groups_dropped(self) -> int:

@@ -449,5 +449,6 @@ class _Assembly:
         if pin is not None:
             out.pins[self.own] = pin
         out.contexts = contexts
-        out.count_injected(loose)
-        return frozenset(candidate.id for candidate in chosen)
+        went = [candidate.id for candidate in chosen]
+        out.count_injected(loose, went)
+        return frozenset(went)

@@ -253,6 +253,9 @@ class Report(HtmlRepr, Schema):
     estimator: str = ""
     warnings: list[str] = Field(default_factory=list)
     injected_evidence_ids: list[str] = Field(default_factory=list)
+    quoted_message_ids: list[str] = Field(default_factory=list)
+    """Ids of earlier messages that were chosen to be quoted in this turn; what stands quoted before an earlier
+    question was chosen in a turn before, and may be there still (`there_already`)."""
     violations: list[str] = Field(default_factory=list)
     """Ids of the constraints that the turn's answer breaks, once a judge has looked at it (D-15)."""
     framework: str = ""
