@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.audit.explanation import THERE_ALREADY
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.schema.document import Message, SessionDocument
@@ -18,8 +19,8 @@ from ce_engine.sessions.view import entry_of
 
 SENT, SHORTENED, QUOTED, LEFT_OUT = "sent", "shortened", "quoted", "left_out"
 FATES = {
-    SENT: "went out as a message",
-    SHORTENED: "went out shortened",
+    SENT: "as a message",
+    SHORTENED: "shortened",
     QUOTED: "quoted",
     LEFT_OUT: "left out",
 }
@@ -53,6 +54,26 @@ class Whereabouts:
 
     first: int
     stays: tuple[Stay, ...]
+
+
+def fate_words(fate: str, say: Say = ENGLISH) -> str:
+    """What became of a message, in words."""
+    return say(FATES[fate])
+
+
+def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
+    """Where pieces of evidence went: the turns in which each stands in what was put in."""
+    wanted, stretches = frozenset(ids), dict[str, list[tuple[int, int]]]()
+    for number, row in enumerate(turns, start=1):
+        for name in wanted.intersection(row.report.get("injected_evidence_ids", ())):
+            found = stretches.setdefault(name, [])
+            goes_on = bool(found) and found[-1][1] == number - 1
+            first = found.pop()[0] if goes_on else number
+            found.append((first, number))
+    return {
+        name: Whereabouts(found[0][0], (Stay(QUOTED, tuple(found)),))
+        for name, found in stretches.items()
+    }
 
 
 def whereabouts(
@@ -249,7 +270,7 @@ class _Places:
         count = len(self._nodes)
         decided: list[str | None] = [SENT if not segments and not alone else LEFT_OUT] * count
         ends = [*(place for place, _, _ in segments[1:]), count]
-        for (place, action, reason), end in zip(segments, ends, strict=True):
+        for (place, action, reason), end in zip(segments, ends, strict=False):
             fate = {"kept": SENT, "dropped": LEFT_OUT}.get(action, SHORTENED)
             decided[place:end] = [fate] * (end - place)
             if fate == SHORTENED and reason in _OF_RESULTS:
@@ -300,4 +321,15 @@ def _stored_as(messages: Sequence[Message]) -> dict[str, list[int]]:
     return found
 
 
-__all__ = ["FATES", "LEFT_OUT", "QUOTED", "SENT", "SHORTENED", "Stay", "Whereabouts", "whereabouts"]
+__all__ = [
+    "FATES",
+    "LEFT_OUT",
+    "QUOTED",
+    "SENT",
+    "SHORTENED",
+    "Stay",
+    "Whereabouts",
+    "evidence_whereabouts",
+    "fate_words",
+    "whereabouts",
+]

@@ -21,6 +21,7 @@ from ce_engine.apps.present.vocabulary import (
     speaker,
     word,
 )
+from ce_engine.apps.present.whereabouts import fate_words
 from ce_engine.apps.web.filters import FILTERS, seen
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
@@ -96,7 +97,15 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 def sayers(say: Say) -> Mapping[str, Any]:
     """What templates say things with."""
-    words = (word, speaker, code_words, estimator_words, problem_words, attachment_words)
+    words = (
+        word,
+        speaker,
+        code_words,
+        estimator_words,
+        problem_words,
+        attachment_words,
+        fate_words,
+    )
     return {"t": say, **{function.__name__: partial(function, say=say) for function in words}}
 
 

@@ -33,6 +33,8 @@ from ce_engine.apps.present.turn_view import (
 from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.present.whereabouts import whereabouts
+from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
@@ -49,6 +51,9 @@ from ce_engine.schema.scope import Scope
 
 SECONDS = 20.0
 """How long a turn is made again before the page goes on without."""
+
+LINE = 220
+"""Characters of a text that stand on a line."""
 
 PLACEMENTS = ("cache", "seed")
 
@@ -115,7 +120,10 @@ async def turn(request: Request) -> Response:
         **_recall(again.found),
         source=_source(links, say),
         back=_back(stored),
-        texts=_texts(stored.document),
+        shown_text=_shown_text(stored.document, find),
+        where=whereabouts(
+            (r.message.message_id or "" for r in rows if r.message), stored.document, stored.turns
+        ),
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
@@ -256,9 +264,17 @@ def _back(stored: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
     return of
 
 
-def _texts(document: SessionDocument) -> dict[str, str]:
-    found = {m.message_id: m.content for m in document.session.messages if m.message_id}
-    return found | {name: e.content for name, e in document.evidences.items() if name not in found}
+def _shown_text(document: SessionDocument, find: str) -> Callable[[str], str]:
+    """What a message or evidence says, by its id, on a line: its beginning, or round what is found in it."""
+    texts = {name: e.content for name, e in document.evidences.items()}
+    texts |= {m.message_id: m.content for m in document.session.messages if m.message_id}
+
+    def of(name: str) -> str:
+        text = texts.get(name, "")
+        begin = beginning(text, LINE, find)
+        return ("…" if begin else "") + text[begin : begin + LINE]
+
+    return of
 
 
 def _asks(query: QueryParams) -> bool:

@@ -192,3 +192,53 @@ def test_deleted_texts_are_told_as_deleted(tmp_path: Path) -> None:
         text = plain(page_of(client, 2))
     assert "In the blue folder" not in text
     assert "The text is not there: deleted" in text
+
+
+def row_of(html: str, text: str) -> str:
+    """The row of the message that says this."""
+    steps = re.split(r'(?=<div class="step )', html.partition('<div class="journey">')[2])
+    return next(step for step in steps if text in plain(step))
+
+
+def test_a_message_says_where_it_went_and_leads_there(pages: TestClient) -> None:
+    for turn in (2, 15, 16):  # of the past and of what came later
+        row = row_of(page_of(pages, turn), INVOICE)
+        told = re.search(
+            r"Where it went, by turns: (.*?)(?: Decision| (?:kept|dropped)|$)", plain(row)
+        )
+        assert told is not None
+        assert re.search(r"as a message 1 ?–", told[1])
+        assert re.search(r"quoted [\d, ]*16", told[1])
+        assert re.search(r"left out \d+ ?– ?15", told[1])
+    links = re.findall(r'href="(/turn\?[^"]*turn=16[^"]*)"', row_of(page_of(pages, 2), INVOICE))
+    there = pages.get(links[0].replace("&amp;", "&"))
+    assert "Turn 16 of 16" in plain(there.text)
+    assert "new in turn 1" in plain(row_of(page_of(pages, 15), INVOICE))
+    assert "answer of turn 1" in plain(row_of(page_of(pages, 15), "Noted."))
+
+
+def test_a_word_goes_along_from_turn_to_turn_and_is_marked(pages: TestClient) -> None:
+    html = page_of(pages, 14, find="INVOICE")
+    assert "Looked for: INVOICE · 1 message of this turn has it." in plain(html)
+    [after] = re.findall(r'rel="next" href="([^"]*)"', html)
+    html = pages.get(after.replace("&amp;", "&")).text
+    assert "Turn 15 of 16" in plain(html)
+    assert {"invoice", "INVOICE"} == set(texts(html, "mark"))
+    [before] = re.findall(r'rel="prev" href="([^"]*)"', html)
+    assert "find=INVOICE" in before
+    assert "find=INVOICE" in next(iter(re.findall(r'href="(/session\?[^"]*)"', html)))
+    assert "No message of this turn has it." in plain(page_of(pages, 15, find="zebra"))
+
+
+def test_what_is_found_far_inside_a_long_text_is_in_sight(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    engine.sync.check()
+    HostApp(engine, SCOPE).ask(
+        "Nothing of it. " * 400 + "文件夹 <b>blue</b>. " + "No. " * 99, "So."
+    )
+    engine.sync.close()
+    with visit(found) as client:
+        html = page_of(client, 1, find="文件夹 <B>BLUE")
+    assert texts(html, "mark")[-1] == "文件夹 <b>blue"
+    assert "<b>blue" not in html

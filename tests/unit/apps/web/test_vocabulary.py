@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 
 from ce_engine import EvidenceType, Role, SourceKind, ToolCallStatus, TurnStatus
-from ce_engine.apps.present import brought_in, report_lines, timeline, turn_view, turns
+from ce_engine.apps.present import (
+    brought_in,
+    report_lines,
+    timeline,
+    turn_view,
+    turns,
+    whereabouts,
+)
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.vocabulary import (
     AS_THEY_ARE,
@@ -47,6 +54,7 @@ SHOWN = [
     *turn_view.ACTIONS.values(),
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
+    *whereabouts.FATES.values(),
 ]
 
 
