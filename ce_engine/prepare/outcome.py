@@ -17,7 +17,7 @@ from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
-from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.report import PruneDecision, RecallReport
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class Outcome:
     standing: StandingContext = field(default_factory=StandingContext)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: InputTexts = NO_TEXTS
+    recall: RecallReport | None = None  # how it was looked for what comes back
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`

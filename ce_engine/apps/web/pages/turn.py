@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -18,16 +19,14 @@ from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.reasons import Reasons, moved_in, passed_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
-    WHY,
     Fold,
     Row,
     changes,
     folded,
-    passed_reason,
-    reason_words,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
@@ -112,8 +111,7 @@ async def turn(request: Request) -> Response:
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
-        why=lambda reason: reason_words(reason, say),
-        passed_reason=passed_reason,
+        passed_words=partial(passed_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
@@ -214,13 +212,13 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
         "report": report,
         "layers": layers,
         "reasons": list(report_lines(report, say)) if report else [],
+        "notes": Reasons(report, moved_in(stored.turns, stored.at + 1), say).notes()
+        if report
+        else [],
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
-        "decisions": [
-            (d, decision_words(d, say), WHY.get((d.action, d.reason), ""))
-            for d in report.prune_decisions
-        ]
+        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
         if report
         else [],
     }

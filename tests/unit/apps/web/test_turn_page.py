@@ -73,8 +73,10 @@ def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClie
     html = page_of(pages, 15, find="invoice")
     steps = [plain(f"<div{step}") for step in html.split('<div class="step is-dropped')[1:]]
     [invoice] = [step for step in steps if INVOICE in step]
-    assert "It stands before the cut." in invoice
-    assert "Relevance" in invoice
+    assert "so the cut moved in this turn" in invoice
+    assert re.search(
+        r"Looked at to be brought back: 0\.\d\d .* It scored far less than the best", invoice
+    )
 
 
 def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
@@ -94,7 +96,30 @@ def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -
 def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
     text = plain(page_of(pages, 15))
     assert "Looked at, and not brought in" in text
-    assert "Relevance looked at it, and what scored better took the room." in text
+    told = re.findall(
+        r"It needs (\d+) tokens, and (\d+) might be taken: the question was not", text
+    )
+    assert told
+    assert all(int(needs) > int(free) for needs, free in told)
+    assert "The question was not seen to go back to what was said earlier" in text
+    assert "The question was seen to go back" in plain(page_of(pages, 16))
+
+
+def test_a_cut_that_stands_names_the_turn_that_made_it(pages: TestClient) -> None:
+    text = plain(page_of(pages, 14))
+    made = re.search(
+        r"It stands before the cut, which turn (\d+) made and which stands since", text
+    )
+    assert made is not None
+    assert int(made[1]) < 14
+    assert "so the cut moved in this turn" in plain(page_of(pages, int(made[1])))
+
+
+def test_what_is_never_left_out_is_told_of_this_turn_alone(pages: TestClient) -> None:
+    for turn in (14, 15, 16):
+        text = plain(page_of(pages, turn))
+        assert text.count("never left out of it") == 1
+        assert "The question of this turn is never left out of it." in text
 
 
 def test_neighbours_left_out_are_folded_and_searched_all_the_same(pages: TestClient) -> None:
