@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from ce_engine.apps.present.glossary import meaning_words, term_words
 from ce_engine.apps.present.language import Language, Say, chosen, languages
 from ce_engine.apps.present.report_lines import code_words
 from ce_engine.apps.present.vocabulary import (
@@ -105,6 +106,8 @@ def sayers(say: Say) -> Mapping[str, Any]:
         problem_words,
         attachment_words,
         fate_words,
+        term_words,
+        meaning_words,
     )
     return {"t": say, **{function.__name__: partial(function, say=say) for function in words}}
 

@@ -10,6 +10,7 @@ import pytest
 from ce_engine import EvidenceType, Role, SourceKind, ToolCallStatus, TurnStatus
 from ce_engine.apps.present import (
     brought_in,
+    glossary,
     reasons,
     report_lines,
     timeline,
@@ -58,6 +59,7 @@ SHOWN = [
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
     *whereabouts.FATES.values(),
+    *(text for pair in glossary.GLOSSARY.values() for text in pair),
 ]
 
 
