@@ -25,7 +25,7 @@ WHY = {
     ("dropped", "over_reserve"): "It found no room in what may be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
     ("dropped", "over_share"): "It found no room in an agent's share for what comes back: the rest of the budget stays free, so that another cut does not follow soon.",
     ("dropped", "over_length"): "It is too long to go in whole, and none of its sentences can stand for it.",
-    ("dropped", "not_nearer"): "The question was not seen to go back to what was said earlier: only what is nearer to it than what stands there is added, and this is not.",
+    ("dropped", "not_nearer"): "The cut stands, and what goes out has what is as near to the question: only what is nearer is added.",
     ("dropped", "below_floor"): "It scored far less than the best one.",
     ("dropped", "over_limit"): "More pieces were found than may be brought in.",
     ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
@@ -48,7 +48,7 @@ WHY = {
     ("kept", "newest"): "The newest message of this turn is never left out of it.",
     ("kept", "newest_results"): "The newest complete tool call of this turn is never left out of it.",
     ("kept", "never_out"): "Not left out of this turn: the app protects it, or it waits for a tool's result.",
-    ("kept", "pinned"): "What was brought in for it stands with it: both stay until the cut moves.",
+    ("kept", "pinned"): "It stays until the cut moves, since what was brought in for it does.",
     ("kept", "fits"): "It fits.",
     ("kept", "must"): "It must be kept.",
     ("kept", ""): "The app's own message, as it is.",
@@ -61,6 +61,9 @@ PASSED = {
     "over_share": "It needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
 }  # fmt: skip
 """Why a piece that had no room was not brought back, where it is known how much it needed."""
+
+NOT_NEARER = "The question was not seen to go back to what was said earlier: only what is nearer to it than what stands there is added, and this is not."  # fmt: skip
+"""Why a piece was not brought back in a talk whose cut stands."""
 
 CUT = {
     "moved": "It stands before the cut. There was no room for all, so the cut moved in this turn: the oldest messages went, so many that it can stay for some turns.",
@@ -102,14 +105,6 @@ def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
     return f"{word(action, say)} {code.replace('_', ' ')}".strip()
 
 
-def passed_words(piece: PassedOver, say: Say = ENGLISH) -> str:
-    """Why a piece was looked at and not brought in."""
-    words = PASSED.get(piece.reason)
-    if words is None or piece.room is None:
-        return reason_words(("dropped", piece.reason), say)
-    return say(words, tokens=piece.tokens, room=piece.room)
-
-
 def moved_in(turns: Sequence[TurnRow], turn: int) -> int | None:
     """The turn that made the cut which a turn stands behind, from 1; `None` where that is not stored."""
     lane = turns[turn - 1].lane
@@ -131,6 +126,15 @@ class Reasons:
         if reason == BELOW_CUT and (cut == "moved" or (cut == "stands" and self.moved_in)):
             return self.say(CUT[cut], turn=self.moved_in or 0)
         return reason_words(reason, self.say)
+
+    def passed(self, piece: PassedOver) -> str:
+        """Why a piece was looked at and not brought in."""
+        recall, words = self.report.recall, PASSED.get(piece.reason)
+        if piece.reason == "not_nearer" and recall is not None and recall.goes_back is False:
+            return self.say(NOT_NEARER)
+        if words is None or piece.room is None:
+            return reason_words(("dropped", piece.reason), self.say)
+        return self.say(words, tokens=piece.tokens, room=piece.room)
 
     def not_recalled(self) -> str:
         """Why a message that is left out was not looked at to be brought back; `""` where that is not stored."""

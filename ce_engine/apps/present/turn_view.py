@@ -53,7 +53,7 @@ class Row:
         score: how relevant it was to the question, where that was looked at.
         why: in a sentence, what became of it.
         passed_over: why it was not brought back, where it was looked at.
-        not_recalled: why it was not looked at to be brought back, in a sentence.
+        not_recalled: why it was not brought back, in a sentence, where it was left out.
         brought_in: what was brought in of it, where it was.
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
@@ -143,7 +143,9 @@ def turn_rows(
     told = Reasons(report, moved_in(links.turns, replay.turn), say)
     for row, reason in zip(rows, exact_reasons(rows), strict=True):
         row.why = told.of(reason)
-        if row.is_out and not row.brought_in and not row.passed_over:
+        if row.passed_over:
+            row.not_recalled = told.passed(row.passed_over)
+        elif row.is_out and not row.brought_in:
             row.not_recalled = told.not_recalled()
     return rows
 

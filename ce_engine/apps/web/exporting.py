@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,6 @@ from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links, arguments
-from ce_engine.apps.present.reasons import passed_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
@@ -202,7 +200,6 @@ def _words(say: Say) -> dict[str, Any]:
         **sayers(say),
         "titles": {name: say(title) for name, title in TITLES.items()},
         "meanings": {name: say(text) for name, text in MEANINGS.items()},
-        "passed_words": partial(passed_words, say=say),
         "features": {name: say(word) for name, word in FEATURES.items()},
         "legend": say(LEGEND),
         "language": getattr(say, "code", "en"),

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -19,7 +18,7 @@ from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.reasons import Reasons, moved_in, passed_words
+from ce_engine.apps.present.reasons import Reasons, moved_in
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
@@ -107,11 +106,11 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(stored, say),
         **_figures(stored, report, say),
+        **_reasons(stored, report, say),
         **_costs(reader, stored, say),
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
-        passed_words=partial(passed_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
@@ -212,9 +211,6 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
         "report": report,
         "layers": layers,
         "reasons": list(report_lines(report, say)) if report else [],
-        "notes": Reasons(report, moved_in(stored.turns, stored.at + 1), say).notes()
-        if report
-        else [],
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
@@ -222,6 +218,14 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
         if report
         else [],
     }
+
+
+def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+    """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
+    if report is None:
+        return {}
+    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say)
+    return {"notes": told.notes(), "passed_words": told.passed}
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:

@@ -52,6 +52,7 @@ SHOWN = [
     *turns.BROKEN.values(),
     *reasons.WHY.values(),
     *reasons.PASSED.values(),
+    reasons.NOT_NEARER,
     *reasons.CUT.values(),
     *reasons.RECALL.values(),
     *reasons.GOES_BACK.values(),
