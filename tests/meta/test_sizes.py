@@ -16,13 +16,13 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 9120,
+    "ce_engine/apps": 9560,
     "ce_engine/audit": 3270,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4610,
+    "ce_engine/prepare": 4685,
     "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2790,
+    "ce_engine/schema": 2805,
     "ce_engine/sessions": 1560,
     "ce_engine/stores": 8090,
     "ce_engine/testing": 2430,

@@ -82,6 +82,11 @@ class Nomination:
         self.left -= cost
         self.chosen.append((candidate, candidate_block(candidate, cost)))
 
+    def miss(self, decision: PruneDecision) -> None:
+        """Leave one out that had no room."""
+        self.decisions.append(decision)
+        self.missed = True
+
     def tell(self, pruned: Mapping[str, PruneDecision], went: Collection[str]) -> None:
         """Take in what the pruner decided on the chosen, of which some `went` in, by their ids."""
         for name, decision in pruned.items():
@@ -212,8 +217,7 @@ def nominate(
         day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
         cost += headings.cost(day)
         if not has_room or (cost > made.left and not must):
-            made.decisions.append(_without_room(made, whole, cost, headings, withheld))
-            made.missed = True
+            made.miss(_without_room(made, whole, cost, headings, withheld))
             continue
         if is_excerpt:
             made.excerpts.add(whole.id)
