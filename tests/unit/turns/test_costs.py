@@ -81,7 +81,7 @@ def test_where_all_fits_it_costs_what_it_costs_without_us(url: str) -> None:
     costs = [turn["cost"] for turn in told(url, "s")]
     assert all(cost["sent"] == cost["untouched"] > 0 for cost in costs)
     text = ce("report", "s", "--store", url).stdout
-    assert re.search(r"cost +([\d,]+) for inputs, \1 without us · saved 0 \(0%\)", text)
+    assert re.search(r"cost +([\d,]+) for inputs, \1 without us · saved 0 \(0\.0%\)", text)
     assert "DEARER" not in text
 
 
@@ -175,7 +175,7 @@ def test_what_nobody_told_is_marked(url: str) -> None:
     text = " ".join(ce("report", "s", "--store", url).stdout.split())
     assert "answers ~80 (1 call estimated)" in text
     assert (
-        "about 40: 10 tokens (estimated: nobody told)"
+        "about 40 units: 10 tokens (estimated: nobody told)"
         in ce("report", "s", "--store", url, "--turn", "1").stdout
     )
 
