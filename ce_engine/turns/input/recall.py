@@ -13,7 +13,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.blocks.material import Material, sensitivity_of
 from ce_engine.prepare.choose.candidates import FEW
 from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
-from ce_engine.prepare.choose.standing import FACTS
+from ce_engine.prepare.choose.standing_context import FACTS
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.choose.anchored_context import Pin
-from ce_engine.prepare.choose.standing import FACTS
+from ce_engine.prepare.choose.standing_context import FACTS
 from ce_engine.prepare.compose.compose import SYSTEM
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
