@@ -49,7 +49,7 @@ class Amounts:
         """An amount without its unit."""
         if self.prices is RELATIVE:
             return f"{value:,.0f}"
-        places = 2 if self.largest >= 1 else 4 if self.largest >= 0.01 else 6  # noqa: PLR2004 - a cent
+        places = 2 if self.largest >= 1 else 4 if self.largest >= 0.01 else 6
         return f"{value:,.{places}f}"
 
     def text(self, value: float, say: Say = ENGLISH) -> str:

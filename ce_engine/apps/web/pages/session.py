@@ -139,7 +139,7 @@ async def costs(request: Request) -> Response:
     if document is None:
         return page(request, "session_costs.html", document=None)
     say, lane = taste_of(request).language, query.get("lane")
-    calls, numbers = calls_of(document, turns), range(1, len(turns) + 1)
+    calls, numbers = calls_of(document, turns), list(range(1, len(turns) + 1))
     if lane is not None:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
@@ -156,7 +156,9 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         marks={name: say(text) for name, text in MARKS.items()},
-        **{function.__name__: function for function in (saved_share, cached_share, effect)},
+        saved_share=saved_share,
+        cached_share=cached_share,
+        effect=effect,
     )
 
 

@@ -19,7 +19,7 @@ from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.report_lines import decision_words, report_lines
-from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     WHY,
     Fold,
@@ -190,6 +190,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "marks": [
             (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
         ],
+        "dearer_words": say(MARKS[DEARER]),
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
         else None,
@@ -219,13 +220,15 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
+    """What the turn cost, in the money that its session is told in, and whether it became dearer than without us."""
     if stored.report is None:
-        return {"costs": []}
-    [call, *_] = calls_of(stored.document, [stored.row])  # not of all turns: there may be thousands
-    if is_free(call):  # no model was asked, or none answered
-        return {"costs": []}
-    spent = SessionCosts.of([call], reader.prices, [stored.at + 1])
-    return {"costs": list(turn_lines(spent, 0, say))}
+        return {"costs": [], "is_dearer": False}
+    calls = calls_of(stored.document, stored.turns)
+    if is_free(calls[stored.at]):  # no model was asked, or none answered
+        return {"costs": [], "is_dearer": False}
+    spent = SessionCosts.of(calls, reader.prices, range(1, len(stored.turns) + 1))
+    is_dearer = spent.costs.each[stored.at].is_dearer
+    return {"costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
