@@ -64,8 +64,8 @@ class Amounts:
         """What amounts are in, and where the prices come from."""
         if self.prices is RELATIVE:
             return say(
-                "units: an input token at full price is 1, a cached one a tenth, one of an answer 4; no price is "
-                "known of all models (--prices FILE or CE_PRICES for money)"
+                "units, since not all models have a known price: an input token at full price is 1, a cached one 0.1, "
+                "one of an answer 4 (--prices FILE or CE_PRICES gives money)"
             )
         if self.prices is LISTED:
             return say(

@@ -117,7 +117,7 @@ RECALLED = ("m:", "e:")
 
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
-    "CONTEXT_DEARER": "DEARER by now than it would be without us",
+    "CONTEXT_DEARER": "the session is DEARER by this turn than it would be without us",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",

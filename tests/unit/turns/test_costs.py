@@ -151,7 +151,7 @@ def test_a_session_that_became_dearer_says_so_once_and_why(
     assert text.startswith("DEARER than without us: ")
     assert "text was brought in at turns" in text
     text = " ".join(ce("report", "s", "--store", url, "--full", columns=80).stdout.split())
-    assert "DEARER by now than it would be without us" in text
+    assert "DEARER by this turn than it would be without us" in text
 
 
 def test_the_engine_s_own_calls_count(url: str) -> None:
