@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
@@ -24,7 +26,6 @@ from ce_engine.apps.present.turn_view import (
     WHY,
     Fold,
     Row,
-    changes,
     folded,
     passed_reason,
     reason_words,
@@ -33,10 +34,11 @@ from ce_engine.apps.present.turn_view import (
 from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.compare.costs import is_free
+from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -145,7 +147,7 @@ def _scores(say: Say) -> dict[str, Any]:
     }
 
 
-NO_WHAT_IF: dict[str, Any] = {"other": None, "changes": [], "refusal": "", "placement": ""}
+NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
 
 
 @dataclass(slots=True)
@@ -290,8 +292,22 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    links = Links(stored.document, stored.turns)
-    return {**made, "other": replay, "changes": changes(replay, links)}
+    return {**made, "other": replay, **_differences(reader, stored, replay, say)}
+
+
+def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
+    """Both inputs side by side: why they differ, message by message, and what each would cost."""
+    view = WhatIfView(replay, Links(stored.document, stored.turns))
+    calls = calls_of(stored.document, stored.turns)
+    table, call = priced_by(calls, reader.prices), calls[stored.at]
+    return {
+        "changes": view.changes,
+        "ways": view.ways(say),
+        "differences": list(view.reasons(say)),
+        "sums": view.sums(table, table.of(call.model, call.provider), say),
+        "money": Amounts(table).source(say),
+        "kinds": {kind: say(text) for kind, text in WORDS.items()},
+    }
 
 
 async def what_if(request: Request) -> Response:
@@ -303,7 +319,8 @@ async def what_if(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         other = await _what_if(reader, stored, query, say)
     values = {**NO_WHAT_IF, **other}
-    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, **values)
+    why = partial(reason_words, say=say)
+    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, why=why, **values)
 
 
 routes = [Route("/turn", turn), Route("/turn/what-if", what_if)]

@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 
 from ce_engine import EvidenceType, Role, SourceKind, ToolCallStatus, TurnStatus
-from ce_engine.apps.present import brought_in, report_lines, timeline, turn_view, turns
+from ce_engine.apps.present import (
+    brought_in,
+    report_lines,
+    timeline,
+    turn_view,
+    turns,
+    what_if_view,
+)
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.vocabulary import (
     AS_THEY_ARE,
@@ -45,6 +52,7 @@ SHOWN = [
     *turns.BROKEN.values(),
     *turn_view.WHY.values(),
     *turn_view.ACTIONS.values(),
+    *what_if_view.WORDS.values(),
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
 ]
