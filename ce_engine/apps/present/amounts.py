@@ -22,7 +22,7 @@ class Tokens(Protocol):
     @property
     def tokens_sent(self) -> int: ...
     @property
-    def tokens_before(self) -> int: ...
+    def tokens_without(self) -> int: ...
     @property
     def tokens_saved(self) -> int: ...
     @property
@@ -77,12 +77,12 @@ class Amounts:
 
 def saved_share(sums: Tokens) -> str:
     """How many fewer tokens went out than without us, as a share of these; below 0 more."""
-    return percent(sums.tokens_saved, sums.tokens_before, PLACES)
+    return percent(sums.tokens_saved, sums.tokens_without, PLACES)
 
 
 def saved_tokens(sums: Tokens) -> str:
     """The tokens that were saved, with their share."""
-    return _of(sums.tokens_saved, sums.tokens_before)
+    return _of(sums.tokens_saved, sums.tokens_without)
 
 
 def cached_share(sums: Tokens) -> str:
@@ -97,14 +97,14 @@ def cached_tokens(sums: Tokens) -> str:
 
 def effect(costs: EngineCosts) -> str:
     """How much dearer than without us, or cheaper; a dash where nobody can say."""
-    return change(costs.sent, costs.untouched, PLACES) if costs.calls else "-"
+    return change(costs.inputs, costs.without, PLACES) if costs.calls else "-"
 
 
 def saved_amount(costs: EngineCosts, amounts: Amounts) -> str:
     """What was saved of the cost, with its share; below 0 what was lost."""
     if not costs.calls:
         return "-"
-    return f"{amounts.bare(costs.saved)} ({percent(costs.saved, costs.untouched, PLACES)})"
+    return f"{amounts.bare(costs.saved)} ({percent(costs.saved, costs.without, PLACES)})"
 
 
 def _of(part: int, whole: int) -> str:

@@ -78,7 +78,7 @@ def _of(part: int, whole: int) -> str:
 def amounts_of(comparison: Comparison) -> Amounts:
     """Writes what the groups cost, all with as many places as the dearest needs."""
     groups = [comparison.total, *comparison.groups.values()]
-    return Amounts.of(comparison.table, (group.beside.sent for group in groups))
+    return Amounts.of(comparison.table, (group.beside.inputs for group in groups))
 
 
 def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
@@ -114,7 +114,7 @@ def sums(total: Figures, amounts: Amounts, say: Say = ENGLISH) -> Iterator[Line]
     what = say("input that went out, by our count")
     yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), what)
     what = say("what the app's own input would be")
-    yield Line(say("tokens without us"), lambda f: number(f.tokens_before), what)
+    yield Line(say("tokens without us"), lambda f: number(f.tokens_without), what)
     what = say("the difference; below 0, more was brought in than left out")
     yield Line(say("tokens saved"), saved_tokens, what)
     what = say("leading tokens equal to the call before, which a provider can cache")
@@ -126,12 +126,12 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
     unit = amounts.unit(say)
     yield Line(
         say("cost of inputs, {unit}", unit=unit),
-        lambda f: amounts.bare(f.beside.sent) if f.beside.calls or f.beside.own else "-",
+        lambda f: amounts.bare(f.beside.inputs),
         say("as sent, and our own calls; prefixes as cached"),
     )
     yield Line(
         say("without us, {unit}", unit=unit),
-        lambda f: amounts.bare(f.beside.untouched) if f.beside.calls else "-",
+        lambda f: amounts.bare(f.beside.without) if f.beside.calls else "-",
         say("what the app would have paid for the same calls, prefixes as cached"),
     )
     yield Line(
@@ -153,7 +153,9 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
         say("cost of answers, {unit}", unit=unit), lambda f: amounts.bare(f.beside.answers), what
     )
     if total.beside.apart:
-        what = say("inputs of calls with nothing to stand beside; in none of the costs above")
+        what = say(
+            "inputs of calls with nothing to stand beside: they count alike with us and without"
+        )
         yield Line(
             say("apart, {unit}", unit=unit),
             lambda f: amounts.bare(f.beside.apart_sent) if f.beside.apart else "-",
@@ -225,8 +227,8 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
         yield say("no price is known of: {models}", models=models)
     if total.beside.apart:
         yield say(
-            "{count} call stands beside nothing, since the app leaves its history to us: {tokens} tokens sent are in no saving",
-            "{count} calls stand beside nothing, since the app leaves their history to us: {tokens} tokens sent are in no saving",
+            "{count} call stands beside nothing, since the app leaves its history to us: {tokens} tokens count alike with us and without",
+            "{count} calls stand beside nothing, since the app leaves their history to us: {tokens} tokens count alike with us and without",
             tokens=total.tokens_apart,
             count=total.beside.apart,
         )

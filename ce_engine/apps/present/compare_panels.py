@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share
+from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, effect
 from ce_engine.apps.present.compare_lines import (
     amounts_of,
     cost_text,
@@ -14,7 +14,7 @@ from ce_engine.apps.present.compare_lines import (
     shown,
 )
 from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.apps.present.output import change, number, percent
+from ce_engine.apps.present.output import number, percent
 from ce_engine.audit.compare.figures import Comparison, Figures, Spread
 
 
@@ -95,9 +95,9 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
     if total.beside.calls:
         yield _saved_cost(total, amounts_of(comparison), say)
     saved = total.tokens_saved
-    pair = {"sent": short(total.tokens_compared), "before": short(total.tokens_before)}
+    pair = {"sent": short(total.tokens_sent), "before": short(total.tokens_without)}
     yield Tile(
-        percent(abs(saved), total.tokens_before, PLACES),
+        percent(abs(saved), total.tokens_without, PLACES),
         say("fewer tokens: {sent} sent, {before} without us", **pair)
         if saved >= 0
         else say("more tokens: {sent} sent, {before} without us", **pair),
@@ -121,11 +121,11 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
 def _saved_cost(total: Figures, amounts: Amounts, say: Say) -> Tile:
     costs = total.beside
     pair = {
-        "sent": amounts.bare(costs.sent),
-        "before": amounts.text(costs.untouched, say),
+        "sent": amounts.bare(costs.inputs),
+        "before": amounts.text(costs.without, say),
     }
     return Tile(
-        percent(abs(costs.saved), costs.untouched, PLACES),
+        percent(abs(costs.saved), costs.without, PLACES),
         say("cheaper inputs: {sent} for {before} without us", **pair)
         if costs.saved >= 0
         else say("dearer inputs: {sent} for {before} without us", **pair),
@@ -148,7 +148,7 @@ def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> I
 def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
     """What inputs cost with us and without us."""
     found = [(name, f.beside) for name, f in rows]
-    most = max(max(costs.sent, costs.untouched) for _, costs in found) or 1
+    most = max(max(costs.inputs, costs.without) for _, costs in found) or 1
 
     def bars() -> Iterator[Bar]:
         for name, costs in found:
@@ -157,12 +157,12 @@ def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
                 continue
             value = say(
                 "{sent} for {before} without us · {effect}",
-                sent=amounts.bare(costs.sent),
-                before=amounts.text(costs.untouched, say),
-                effect=change(costs.sent, costs.untouched, PLACES),
+                sent=amounts.bare(costs.inputs),
+                before=amounts.text(costs.without, say),
+                effect=effect(costs),
             )
             parts = [
-                Part("new", min(costs.sent, costs.untouched) / most),
+                Part("new", min(costs.inputs, costs.without) / most),
                 Part("more", max(0.0, -costs.saved) / most),
                 Part("track", max(0.0, costs.saved) / most),
             ]
@@ -182,14 +182,14 @@ def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
 
 
 def _tokens(rows: Sequence[Row], say: Say) -> Panel:
-    most = max(max(f.tokens_before, f.tokens_compared) for _, f in rows) or 1
+    most = max(max(f.tokens_without, f.tokens_sent) for _, f in rows) or 1
 
     def bars() -> Iterator[Bar]:
         for name, f in rows:
             values = {
-                "sent": short(f.tokens_compared),
-                "before": short(f.tokens_before),
-                "share": percent(abs(f.tokens_saved), f.tokens_before, PLACES),
+                "sent": short(f.tokens_sent),
+                "before": short(f.tokens_without),
+                "share": percent(abs(f.tokens_saved), f.tokens_without, PLACES),
             }
             value = (
                 say("{sent} of {before} · {share} saved", **values)
@@ -197,7 +197,7 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
                 else say("{sent} of {before} · {share} more than without us", **values)
             )
             parts = [
-                Part("new", min(f.tokens_compared, f.tokens_before) / most),
+                Part("new", min(f.tokens_sent, f.tokens_without) / most),
                 Part("more", max(0, -f.tokens_saved) / most),
                 Part("track", max(0, f.tokens_saved) / most),
             ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ce_engine.apps.present.amounts import PLACES, Amounts
+from ce_engine.apps.present.amounts import PLACES, Amounts, effect
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.costs import Costs, costs
@@ -95,15 +95,14 @@ class SessionCosts:
 
     def headline(self, say: Say = ENGLISH) -> str:
         """What to know first: that it became dearer, and why; `""` where it did not."""
-        found = self.costs
         if not self.is_dearer:
             return ""
-        now = found.compared + found.own
+        sums = self.figures.beside
         return say(
             "DEARER than without us: {now} for {before} ({change}): {causes}",
-            now=self.amount(now),
-            before=self.amount(found.untouched),
-            change=change(now, found.untouched, PLACES),
+            now=self.amount(sums.inputs),
+            before=self.amount(sums.without),
+            change=effect(sums),
             causes=self.causes(say),
         )
 
@@ -145,7 +144,7 @@ class SessionCosts:
                 say("apart"),
                 say(
                     "{calls} with nothing to stand beside: the app leaves their history to us, or an older "
-                    "release recorded them; their inputs cost {cost}",
+                    "release recorded them; their inputs, {cost}, count alike with us and without",
                     calls=_calls(found.apart, say),
                     cost=cost,
                 ),
@@ -164,7 +163,7 @@ class SessionCosts:
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
-        now, before = found.compared + found.own, found.untouched
+        now, before = self.figures.beside.inputs, self.figures.beside.without
         included = say(", {calls} of our own included", calls=_calls(own, say))
         return say(
             "{now} for inputs{own}, {before} without us · {effect} · answers {answers}",
@@ -218,8 +217,8 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         what = say("all of the talk, ") if call.beside == "talk" else ""
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
-        effect = change(cost.sent, cost.untouched, PLACES)
-        yield say("without us"), f"{without} ({effect}): {what}{made}"
+        more = change(cost.sent, cost.untouched, PLACES)
+        yield say("without us"), f"{without} ({more}): {what}{made}"
         if cost.is_dearer:
             yield (
                 say("dearer"),

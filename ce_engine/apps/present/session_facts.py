@@ -28,8 +28,7 @@ class SessionFacts:
         models: names, in order of first use.
         tags: A/B tags as `name=value`.
         tokens_sent: tokens that went out, by our count.
-        tokens_before: tokens that would have gone out without us, of the calls that can say it.
-        tokens_saved: fewer than these; below 0 more.
+        tokens_without: tokens that would have gone out without us.
         cached_prefix: leading tokens of what went out that are those of the call before.
         costs: with us and without us; `None` of a session without calls.
         prices: the table that they are in.
@@ -44,8 +43,7 @@ class SessionFacts:
     models: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     tokens_sent: int = 0
-    tokens_before: int = 0
-    tokens_saved: int = 0
+    tokens_without: int = 0
     cached_prefix: int = 0
     costs: EngineCosts | None = None
     prices: PriceTable = RELATIVE
@@ -54,6 +52,11 @@ class SessionFacts:
     over_budget: int = 0
     failed: int = 0
     open: int = 0
+
+    @property
+    def tokens_saved(self) -> int:
+        """Fewer tokens than without us; below 0 more."""
+        return self.tokens_without - self.tokens_sent
 
     @property
     def dearer(self) -> bool:
@@ -82,7 +85,7 @@ class SessionFacts:
 
     def amount(self, value: float, say: Say = ENGLISH) -> str:
         """An amount of its money, with the unit."""
-        return Amounts(self.prices, max(value, self.costs.untouched if self.costs else 0.0)).text(
+        return Amounts(self.prices, max(value, self.costs.without if self.costs else 0.0)).text(
             value, say
         )
 
@@ -109,8 +112,7 @@ def facts_of(
         models=tuple(dict.fromkeys(call.model for call in calls if call.model)),
         tags=_tags(theirs),
         tokens_sent=sums.tokens_sent,
-        tokens_before=sums.tokens_before,
-        tokens_saved=sums.tokens_saved,
+        tokens_without=sums.tokens_without,
         cached_prefix=sums.cached_prefix,
         costs=sums.beside if calls else None,
         prices=table,

@@ -208,9 +208,8 @@ def print_sums(
 def _tokens(sums: Figures) -> Iterator[tuple[str, str]]:
     """What went out, what would have gone out without us, and what may be cached."""
     own = f" of {sums.own} calls of our own, too," if sums.own else ""
-    without = f"{number(sums.tokens_before)} without us"
-    effect = saved(sums.tokens_compared, sums.tokens_before)
-    apart = f", {number(sums.tokens_apart)} stand apart" if sums.tokens_apart else ""
-    yield "tokens", f"{number(sums.tokens_sent)} sent,{own} {without} · {effect}{apart}"
+    without = f"{number(sums.tokens_without)} without us"
+    effect = saved(sums.tokens_sent, sums.tokens_without)
+    yield "tokens", f"{number(sums.tokens_sent)} sent,{own} {without} · {effect}"
     same = f"{number(sums.cached_prefix)} tokens begin like the call before"
     yield "cached", f"{same} ({cached_share(sums)}), and may be"

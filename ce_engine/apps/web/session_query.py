@@ -51,11 +51,11 @@ ORDERS: Mapping[str, Callable[[Line], object]] = {
     "tools": lambda line: line.info.tool_calls,
     "evidence": lambda line: line.info.evidences,
     "sent": lambda line: (line.facts or _NONE).tokens_sent,
-    "saved": lambda line: _share(line, lambda facts: (facts.tokens_saved, facts.tokens_before)),
+    "saved": lambda line: _share(line, lambda facts: (facts.tokens_saved, facts.tokens_without)),
     "cached": lambda line: _share(line, lambda facts: (facts.cached_prefix, facts.tokens_sent)),
-    "cost": lambda line: _costs(line).sent,
-    "without": lambda line: _costs(line).untouched,
-    "effect": lambda line: _share(line, lambda _: (-_costs(line).saved, _costs(line).untouched)),
+    "cost": lambda line: _costs(line).inputs,
+    "without": lambda line: _costs(line).without,
+    "effect": lambda line: _share(line, lambda _: (-_costs(line).saved, _costs(line).without)),
 }
 """What the list can be sorted by; the columns have the same names."""
 OF_FACTS = frozenset({"sent", "saved", "cached", "cost", "without", "effect"})

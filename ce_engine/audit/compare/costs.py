@@ -81,8 +81,9 @@ class Costs:
 
     @property
     def is_dearer(self) -> bool:
-        """Whether all of it together became dearer than without us."""
-        return is_dearer(self.compared + self.own, self.untouched)
+        """Whether all of it together became dearer than without us; calls that stand beside nothing count alike."""
+        apart = self.sent - self.compared
+        return is_dearer(self.compared + self.own + apart, self.untouched + apart)
 
 
 def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:

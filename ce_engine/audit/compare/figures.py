@@ -68,6 +68,16 @@ class EngineCosts:
     dearer: int = 0
 
     @property
+    def inputs(self) -> float:
+        """What all inputs cost, and our own calls."""
+        return self.sent + self.apart_sent
+
+    @property
+    def without(self) -> float:
+        """What they would have cost without us; calls that stand beside nothing count alike in both."""
+        return self.untouched + self.apart_sent
+
+    @property
     def saved(self) -> float:
         """How much less it cost than without us; below 0 how much more."""
         return self.untouched - self.sent
@@ -75,7 +85,7 @@ class EngineCosts:
     @property
     def is_dearer(self) -> bool:
         """Whether all of it together became dearer than without us."""
-        return is_dearer(self.sent, self.untouched)
+        return is_dearer(self.inputs, self.without)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +93,7 @@ class Figures:
     """The figures of a group; tokens by our count, but for those that the provider tells.
 
     `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
-    `tokens_sent` of which that cannot be said: the two do not stand beside each other. `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
+    `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
     tokens. `pruned` counts calls, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces.
     """
@@ -119,14 +129,14 @@ class Figures:
     degradation_codes: dict[str, int] = field(default_factory=dict)
 
     @property
-    def tokens_compared(self) -> int:
-        """Tokens that went out and stand beside `tokens_before`."""
-        return self.tokens_sent - self.tokens_apart
+    def tokens_without(self) -> int:
+        """What would have gone out without us; calls that stand beside nothing count alike in both."""
+        return self.tokens_before + self.tokens_apart
 
     @property
     def tokens_saved(self) -> int:
         """Fewer tokens than without us; negative where more was brought in than left out."""
-        return self.tokens_before - self.tokens_compared
+        return self.tokens_without - self.tokens_sent
 
     def as_json(self) -> dict[str, Any]:
         """All of them as plain data."""
