@@ -45,12 +45,20 @@ class Amounts:
     def of(cls, prices: PriceTable, values: Iterable[float]) -> Amounts:
         return cls(prices, max(values, default=0.0))
 
+    @property
+    def places(self) -> int:
+        """Decimals of an amount."""
+        if self.prices is RELATIVE:
+            return 0
+        return 2 if self.largest >= 1 else 4 if self.largest >= 0.01 else 6
+
+    def rounded(self, value: float) -> float:
+        """An amount as it is shown, so that differences of what is shown are right."""
+        return round(value, self.places)
+
     def bare(self, value: float) -> str:
         """An amount without its unit."""
-        if self.prices is RELATIVE:
-            return f"{value:,.0f}"
-        places = 2 if self.largest >= 1 else 4 if self.largest >= 0.01 else 6
-        return f"{value:,.{places}f}"
+        return f"{value:,.{self.places}f}"
 
     def text(self, value: float, say: Say = ENGLISH) -> str:
         """An amount with its unit."""

@@ -221,7 +221,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             count=total.from_cache,
         )
     if total.calls:
-        yield say("costs are in {money}", money=amounts_of(comparison).source(say))
+        yield say("Costs are in {money}", money=amounts_of(comparison).source(say))
     if comparison.unpriced and comparison.table is RELATIVE:
         models = ", ".join(shown(name, say) for name in comparison.unpriced)
         yield say("no price is known of: {models}", models=models)

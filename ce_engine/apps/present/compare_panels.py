@@ -207,7 +207,10 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
         ("new", say("sent to the model")),
         ("track", say("left out: what the app alone would have sent")),
     ]
-    title, what = say("Tokens of all calls"), say("Shorter blue is cheaper.")
+    title, what = (
+        say("Tokens of all calls"),
+        say("The whole bar is what the app alone would have sent."),
+    )
     return Panel(title, what, key, list(bars()))
 
 

@@ -97,7 +97,7 @@ class WhatIfView:
         assert replay.instead is not None
         assert replay.why is not None
         assert replay.why_instead is not None
-        stored = links.document.session.messages
+        self._links, stored = links, links.document.session.messages
         self._messages = {m.message_id: m for m in stored if m.message_id}
         self.sent, self.instead = replay.sent, replay.instead
         self.why, self.why_instead = replay.why, replay.why_instead
@@ -122,11 +122,15 @@ class WhatIfView:
                 part.index,
                 part.role,
                 part.message_id or "",
-                stored.content if stored else part.content,
+                self._said(stored) if stored else part.content,
                 was,
                 then,
                 difference(before, after) if before and after and before != after else [],
             )
+
+    def _said(self, message: Message) -> str:
+        """What a message says, else the tools that it asks for."""
+        return message.content or "; ".join(self._links.asked(message))
 
     def _place(self, key: Key) -> tuple[int, int]:
         """Where a message stands: by its place in the app's list, before them as it was stored."""
@@ -160,6 +164,14 @@ class WhatIfView:
             )
         elif before[QUOTED] > after[QUOTED] and after[MESSAGE] > before[MESSAGE]:
             yield say("what was quoted before the question goes out as messages instead")
+        one, other = (prefix or 0 for prefix in self.prefixes)
+        if one > other and was.cut != then.cut == "moved":
+            yield say(
+                "A new cut ends the cached prefix: this call begins like the one before for {now} tokens instead of {before}, and "
+                "is dearer for it once; the calls after it begin alike again.",
+                now=other,
+                before=one,
+            )
         if self._is_chosen_anew():
             yield say(
                 "Only this call runs with the other setting: what earlier turns had put in front of their questions is chosen "
@@ -213,8 +225,8 @@ class WhatIfView:
             (say("messages that go out"), (len(self.sent.parts), len(self.instead.parts))),
             (say("quoted before the question"), (before[QUOTED], after[QUOTED])),
             (say("left out"), (before[OUT], after[OUT])),
-            (say("tokens"), (self.sent.tokens, self.instead.tokens)),
             (say("budget"), (self.sent.budget or 0, self.instead.budget or 0)),
+            (say("tokens"), (self.sent.tokens, self.instead.tokens)),
         )
         found = [SumLine(name, number(a), number(b), _more(b - a)) for name, (a, b) in kinds]
         if None not in self.prefixes:
@@ -229,7 +241,7 @@ class WhatIfView:
         inputs = zip((self.sent, self.instead), self.prefixes, strict=True)
         costs = [price.of_input(sent.tokens, prefix or 0) / table.per for sent, prefix in inputs]
         amounts = Amounts.of(table, costs)
-        was, then = costs
+        was, then = map(amounts.rounded, costs)
         sign = "+" if then > was else "−" if then < was else ""
         name = say("cost of this call's input, {unit}", unit=amounts.unit(say))
         more = f"{sign}{amounts.bare(abs(then - was))}"
