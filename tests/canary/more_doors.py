@@ -159,6 +159,7 @@ def kept(v: Visitor) -> None:
             refs=[Ref(evidence_id=v.evidence(), selector=c("Ref.selector"))],
             created_at=c("ContextBlock.created_at"),
             sensitivity=c("ContextBlock.sensitivity"),
+            mac=c("ContextBlock.mac"),
         )
     ]
     v.sync.put_context_blocks(v.scope, blocks)
@@ -197,7 +198,7 @@ def ruled(v: Visitor) -> None:
     v.refused(rules.accept, v.scope, [], shown=shown)
     v.refused(rules.accept, v.scope, [unknown], shown=rules.list(v.scope))
     names = ("constraint_id", "text", "created_at", "updated_at", "kind")
-    other = {name: c(f"Constraint.{name}") for name in names}
+    other: dict[str, Any] = {name: c(f"Constraint.{name}") for name in names}
     looked_at = Constraint.model_construct(**other, priority=Priority.MUST)
     v.refused(rules.accept, v.scope, [], shown=[looked_at])
     v.refused(v.sync.verify_settings, anchors=c("verify_settings.anchors"))
