@@ -44,6 +44,8 @@ _OPEN_TURNS = (
 )
 _BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 _GONE = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_OF_RECORD = ("22", "54")
+"""Classes of SQLSTATE that tell of the values of one record: out of range, or more than the server takes."""
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 
 
@@ -184,6 +186,12 @@ class PostgresDatabase:
             return StoreUnavailableError(
                 f"the store in {self.place} may not be written ({name}). Give its user the right to "
                 "create tables in the schema, or to read and write those that are there."
+            )
+        if (getattr(orig, "sqlstate", None) or "").startswith(_OF_RECORD):
+            return FileDamagedError(
+                f"the store in {self.place} cannot take a record ({name}): an id in it is too long for an index of "
+                "the server's, or a value out of its range. Give it a shorter one: for this session the store is "
+                "away, for all others it is not."
             )
         if isinstance(orig, psycopg.OperationalError):
             return StoreUnavailableError(f"the store in {self.place} cannot be used ({name})")
