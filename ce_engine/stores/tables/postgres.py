@@ -168,7 +168,7 @@ class PostgresDatabase:
         is_commit = isinstance(error, DBAPIError) and error.statement is None
         return _is_lost(_orig(error)) and not is_commit
 
-    def explain(self, error: BaseException) -> BaseException:
+    def explain(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one a kind of fault
         if isinstance(error, ContextEngineError) or not isinstance(error, DBAPIError):
             return error
         orig = _orig(error)
