@@ -17,6 +17,7 @@ from ce_engine.stores.tables import macs, reads
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.macs import CONTENT, Content, Marks
 from ce_engine.stores.tables.packing import lengthen
+from ce_engine.stores.tables.rows import Values
 
 
 _NAMED = 3
@@ -94,9 +95,18 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
         for content in CONTENT.values()
     }
     wrong, unverified, count = _compared(log, present)
-    if unverified and not any(map(is_older, events)):  # older releases had a log, too
-        wrong.append("the log was taken away, and all MACs")
+    is_bare = not (unverified or (row["head_mac"] is None and _says_anything(row)))
+    if log.is_older and not is_bare and not any(map(is_older, events)):
+        wrong.append("the log was taken away, and all MACs")  # older releases had a log, too
+    if log.is_older and row["salt"]:
+        unverified.append("the session's own row: an older release wrote it, without MACs")
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
+
+
+def _says_anything(row: Values) -> bool:
+    """Whether the session's own row has content, or tells of any."""
+    names = ("summary", "meta", "last_seq", "last_evidence", "last_event_seq")
+    return bool(row["salt"]) and any(row[name] for name in names)
 
 
 def _foreign(connection: Connection) -> list[str]:
