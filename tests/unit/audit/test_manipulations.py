@@ -323,8 +323,8 @@ ROWS = ("events", "messages", "evidence", "blocks", "tasks", "model_usage", "too
 ALL_ROWS = (*ROWS, "turns", "cuts", "summaries", "placeholders")
 STRIPPED_ROW = (
     *(f"DELETE FROM ce_{table} WHERE session = @s" for table in ALL_ROWS),
-    "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, last_seq = 0, last_evidence = 0, "
-    "last_event_seq = 0, chain_head = '', summary = NULL, meta = NULL WHERE id = @s",
+    """UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, last_seq = 0, last_evidence = 0,
+    last_event_seq = 0, chain_head = '', summary = NULL, meta = NULL WHERE id = @s""",
 )
 
 
