@@ -8,11 +8,11 @@ from weakref import WeakSet
 
 from ce_engine.audit.access import AccessGuard, guarded, only_own_scope
 from ce_engine.audit.exporting import ExportMethods
+from ce_engine.audit.guarded_settings import GuardedBudgets, GuardedConstraints
 from ce_engine.audit.handover import HandoverMethods
 from ce_engine.audit.inspection import InspectionMethods
 from ce_engine.audit.judging import JudgeMethods
 from ce_engine.audit.originals_check import OriginalsCheckMethods
-from ce_engine.audit.owner_doors import GuardedBudgets, GuardedConstraints
 from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
 from ce_engine.audit.retention import RetentionMethods
@@ -38,12 +38,12 @@ from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.choose.prune import GreedyPriorityPruner
 from ce_engine.runtime.event_announcer import Announcer
 from ce_engine.runtime.event_bus import InMemoryEventBus
-from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.own_calls import Summarizer
 from ce_engine.runtime.pending_work import PendingWork
+from ce_engine.runtime.session_gate import Gate
 from ce_engine.runtime.telemetry import TelemetryGuard, describe
 from ce_engine.runtime.waiting import settled
 from ce_engine.runtime.workers import Workers

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ce_engine.audit.derived import derived_answers
+from ce_engine.audit.derived_answers import derived_answers
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError

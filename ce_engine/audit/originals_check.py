@@ -12,7 +12,7 @@ from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import OriginalsReport
 from ce_engine.schema.rows import SessionState
 from ce_engine.schema.scope import Scope, as_scope, check_project
-from ce_engine.stores.rules import DELETED_AT
+from ce_engine.stores.row_rules import DELETED_AT
 from ce_engine.turns.engine_base import EngineBase
 
 

@@ -26,7 +26,7 @@ from ce_engine.schema.retention import (
 from ce_engine.schema.rows import HEAD_ONLY, SessionInfo
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.times import parse_time
-from ce_engine.stores.rules import DELETED_AT
+from ce_engine.stores.row_rules import DELETED_AT
 
 
 logger = logging.getLogger("ce_engine.retention")

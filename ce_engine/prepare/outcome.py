@@ -9,7 +9,7 @@ from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN, MESSAGE
 from ce_engine.prepare.choose.cut import Cut
-from ce_engine.prepare.choose.standing import StandingContext
+from ce_engine.prepare.choose.standing_context import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.compose.shorter_texts import ShorterText

@@ -41,7 +41,7 @@ from ce_engine.prepare.choose.decisions import decisions, steps_left_out
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import CHAT, TOOLS
 from ce_engine.prepare.choose.pruner_guard import BlockChooser, is_cut
-from ce_engine.prepare.choose.standing import FACTS, StandingContext, stand
+from ce_engine.prepare.choose.standing_context import FACTS, StandingContext, stand
 from ce_engine.prepare.compose.compose import texts_of
 from ce_engine.prepare.compose.notes import Notes
 from ce_engine.prepare.compose.plan import plan

@@ -36,9 +36,9 @@ from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.runtime.breaker import Breaker
 from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
-from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.liveness import Liveness
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.recording_gaps import Gap, Gaps
 from ce_engine.runtime.waiting import settled, within
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (

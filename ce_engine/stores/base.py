@@ -47,7 +47,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import sealing
-from ce_engine.stores.rules import plain_row
+from ce_engine.stores.row_rules import plain_row
 from ce_engine.stores.setting_macs import NO_SETTING_MACS
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ce_engine.schema.document import ContextBlock, ModelUsage, Task, ToolRequest
 from ce_engine.schema.rows import EvidenceRow, MessageRow, ToolCallRow, TurnRow
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.quotations import Quotations
 
 
@@ -62,7 +62,7 @@ class Erasing:
         metadata = self.quotations.without_data(found.metadata, passages_only=True)
         new = self._model(found, content=content, metadata=metadata)
         if found.content and not content:
-            new = rules.without_content(found, self.at) or new
+            new = row_rules.without_content(found, self.at) or new
         self._noted(found, new, found.evidence_id)
         return row if new is found else replace(row, evidence=new)
 

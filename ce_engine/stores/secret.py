@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema import environment
-from ce_engine.stores import private
+from ce_engine.stores import private_files
 
 
 VARIABLE = environment.SECRET
@@ -48,10 +48,10 @@ def beside(database: Path) -> bytes:
     try:
         if not os.path.lexists(path):
             _make(path)
-        with open(path, encoding="ascii", errors="replace", opener=private.opener) as file:
+        with open(path, encoding="ascii", errors="replace", opener=private_files.opener) as file:
             text = file.read().strip()
     except OSError as error:
-        if private.is_link(path):
+        if private_files.is_link(path):
             raise StoreUnavailableError(
                 f"the key file {str(path)!r} is a symbolic link, which is not followed. Put the file "
                 f"itself there, or set {VARIABLE} to what it holds."

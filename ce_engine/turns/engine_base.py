@@ -20,11 +20,11 @@ from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.event_announcer import Announcer
-from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.pending_work import PendingWork
+from ce_engine.runtime.session_gate import Gate
 from ce_engine.runtime.telemetry import TelemetryGuard
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage

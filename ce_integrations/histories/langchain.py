@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ce_engine import HostMessage, Message, Origin, Role, ToolRequest
-from ce_integrations.histories.form import Conversation, Node, mapped, requests
+from ce_integrations.histories.json_node import Conversation, Node, mapped, requests
 from ce_integrations.mapping.content_blocks import CALLS, other_blocks, text_of
 from ce_integrations.mapping.messages import ROLES, author_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import HostMessage, Message, Role
-from ce_integrations.histories.form import Conversation, Node, mapped, requests
+from ce_integrations.histories.json_node import Conversation, Node, mapped, requests
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.mapping.messages import ROLES, author_of
 

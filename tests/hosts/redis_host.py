@@ -24,7 +24,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 
 
 VARIABLE = "CE_TEST_REDIS"

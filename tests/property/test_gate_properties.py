@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ce_engine.errors import BackpressureError
-from ce_engine.runtime.gate import Gate
+from ce_engine.runtime.session_gate import Gate
 
 
 Visit = tuple[str, str, int, int, bool]

@@ -19,7 +19,7 @@ from ce_engine.ports.store import Store
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.base import BaseStore
-from ce_engine.stores.private import is_link, is_open_to_others
+from ce_engine.stores.private_files import is_link, is_open_to_others
 from ce_engine.stores.tables.sqlite import BESIDE
 from ce_engine.stores.urls import DEFAULT, MEMORY, is_server, local_path, masked, scheme_of
 from ce_engine.turns.record.originals import check_apart

@@ -131,7 +131,7 @@ RECALLED = ("m:", "e:")
 
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
-    "CONTEXT_DEARER": "DEARER by now than it would be without us",
+    "CONTEXT_DEARER": "the session is DEARER by this turn than it would be without us",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
@@ -153,6 +153,7 @@ _CODES = {
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
     "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
     "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",
+    "CONTEXT_BLOCK_UNVERIFIED": "a stored instruction is not what the app put there: it was quoted",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",

@@ -24,7 +24,7 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
 from ce_engine.stores.documents.session import StoredSession, copy_message, copy_summary, copy_turn
@@ -78,7 +78,7 @@ class DocumentStore(BaseStore):
         rows = await self._find(
             scope, lambda kept: [kept.with_content(row) for row in kept.evidence.values()]
         )
-        return rules.chosen_evidence((row.evidence for row in rows or ()), filter)
+        return row_rules.chosen_evidence((row.evidence for row in rows or ()), filter)
 
     async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
         wanted = set(ids)
@@ -94,7 +94,7 @@ class DocumentStore(BaseStore):
         blocks = await self._find(
             scope, lambda kept: [fresh(block) for block in kept.blocks.values()]
         )
-        return rules.chosen_blocks(blocks or (), filter)
+        return row_rules.chosen_blocks(blocks or (), filter)
 
     async def list_tasks(self, scope: Scope) -> list[Task]:
         tasks = await self._find(scope, lambda kept: [fresh(t) for t in kept.tasks.values()])
@@ -107,7 +107,7 @@ class DocumentStore(BaseStore):
         return turns or []
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        return rules.own_events(scope, await self.chain(scope))
+        return row_rules.own_events(scope, await self.chain(scope))
 
     async def whole(self, scope: Scope) -> StoredSession | None:
         return await self._look(scope, lambda kept: kept and kept.draft())
@@ -162,7 +162,7 @@ def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionS
 
 def _document(scope: Scope, kept: StoredSession) -> SessionDocument:
     head = kept.head
-    summary = rules.newest_summary(kept.summaries.values(), kept.summary)
+    summary = row_rules.newest_summary(kept.summaries.values(), kept.summary)
     times = {"created_at": head.created_at, "updated_at": head.updated_at}
     session = Session(
         session_id=scope.session_id,

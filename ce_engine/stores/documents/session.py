@@ -49,7 +49,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.codec import fresh, fresh_data
 from ce_engine.stores.erasing import Erasing
 
@@ -86,7 +86,8 @@ class StoredSession:
     @property
     def has_content(self) -> bool:
         """Whether anything was recorded in it."""
-        return any((self.messages, self.evidence, self.calls, self.usages, self.turns, self.tasks))
+        rows = (self.messages, self.evidence, self.calls, self.usages, self.turns, self.tasks)
+        return any((*rows, self.blocks, self.summaries, self.summary, self.cuts, self.placeholders))
 
     def draft(self) -> StoredSession:
         """A copy to write to; what it holds is never changed in place."""
@@ -101,7 +102,7 @@ class StoredSession:
     def emptied(self, scope: Scope) -> StoredSession:
         """What stays when the session is deleted: numbers, and the envelopes of its events."""
         head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
-        events = [rules.emptied(event, scope) for event in self.events]
+        events = [row_rules.emptied(event, scope) for event in self.events]
         return StoredSession(head, last_evidence=self.last_evidence, events=events)
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
@@ -138,7 +139,7 @@ def put_whole(
     Raises:
         VersionConflictError: what is, or was, there has another one.
     """
-    rules.check_place(scope, 0 if old is None else old.head.version, expected_version)
+    row_rules.check_place(scope, 0 if old is None else old.head.version, expected_version)
     return session, PutResult(success=True, version=session.head.version)
 
 
@@ -157,7 +158,7 @@ def changed(
         SessionNotFoundError: there is no session to patch or delete, or it was deleted meanwhile.
     """
     version = 0 if old is None or old.head.is_deleted else old.head.version
-    rules.check_version(scope, expected_version, version)
+    row_rules.check_version(scope, expected_version, version)
     if not writes:
         return old, PutResult(success=True, version=version)
     change = _begin(scope, old, writes, now, secret())
@@ -177,7 +178,7 @@ def _begin(
     kept = StoredSession(SessionHead()) if old is None else old.draft()
     if new:
         _begin_life(scope, kept, asked, now, secret)
-    rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
+    row_rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
     kept.head.version += 1
     kept.head.updated_at = kept.last_accessed_at = now
     kept.access_count += 1
@@ -217,19 +218,19 @@ class SessionChange:
     def run(self, scope: Scope, write: Write) -> None:
         match write:
             case ReplaceDocument(document, fields):
-                rules.check_there(scope, self.made and fields is not None)
+                row_rules.check_there(scope, self.made and fields is not None)
                 self._replace(document, fields)
             case DeleteSession(event):
-                rules.check_there(scope, self.made)
+                row_rules.check_there(scope, self.made)
                 self._delete(scope)
                 self.append_events(AppendEvents([event]))
             case DeleteEvidence(evidence_id, event, emptied):
-                rules.check_there(scope, self.made)
+                row_rules.check_there(scope, self.made)
                 if self._delete_evidence(evidence_id):
                     self._empty_events(scope, emptied)
                     self.append_events(AppendEvents([event]))
             case PutSummary():
-                rules.check_epoch(scope, write, self.kept.head.epoch)
+                row_rules.check_epoch(scope, write, self.kept.head.epoch)
                 self._put_summary(write)
             case CreateSession() | ForSession():
                 pass
@@ -239,7 +240,7 @@ class SessionChange:
     def append_messages(self, write: AppendMessages) -> None:
         kept = self.kept
         known = {row.message.message_id for row in kept.messages} - {None}
-        rows = rules.numbered(write.rows, {str(name) for name in known}, kept.head.last_seq)
+        rows = row_rules.numbered(write.rows, {str(name) for name in known}, kept.head.last_seq)
         kept.messages += [copy_message(row) for row in rows]
         kept.frameworks |= {row.framework for row in rows}
         kept.head.last_seq += len(rows)
@@ -260,7 +261,7 @@ class SessionChange:
     def link_evidence(self, write: LinkEvidence) -> None:
         row = self.kept.evidence.get(write.evidence_id)
         if row is not None:
-            self._keep_evidence(rules.linked(row, write))
+            self._keep_evidence(row_rules.linked(row, write))
 
     def put_blocks(self, write: PutBlocks) -> None:
         self.kept.blocks |= {block.block_id: fresh(block) for block in write.blocks}
@@ -269,7 +270,7 @@ class SessionChange:
         calls = self.kept.calls
         for row in write.rows:
             name = row.call.tool_call_id
-            merged = rules.merged_call(calls[name], row) if name in calls else row
+            merged = row_rules.merged_call(calls[name], row) if name in calls else row
             calls[name] = replace(merged, call=fresh(merged.call))
 
     def append_model_usage(self, write: AppendModelUsage) -> None:
@@ -281,7 +282,7 @@ class SessionChange:
 
     def put_turn(self, write: PutTurn) -> None:
         turn_id = write.turn.turn_id
-        if rules.may_become(self.kept.turns.get(turn_id), write.turn):
+        if row_rules.may_become(self.kept.turns.get(turn_id), write.turn):
             self.kept.turns[turn_id] = copy_turn(write.turn)
         self.kept.frameworks.add(write.turn.framework)
 
@@ -301,7 +302,7 @@ class SessionChange:
         head, events = self.kept.head, self.kept.events
         known = {event.event_id for event in events}
         last, end = head.last_event_seq, head.chain_head
-        new = rules.chained(write.events, known, last, end, self.keys, self.session_key)
+        new = row_rules.chained(write.events, known, last, end, self.keys, self.session_key)
         events += map(fresh, new)
         if new:
             head.last_event_seq, head.chain_head = len(events), new[-1].hash
@@ -313,7 +314,7 @@ class SessionChange:
     def _delete(self, scope: Scope) -> None:
         kept = self.kept
         things = (kept.messages, kept.evidence, kept.calls, kept.turns)
-        self.removed = dict(zip(rules.REMOVED, map(len, things), strict=True))
+        self.removed = dict(zip(row_rules.REMOVED, map(len, things), strict=True))
         self.kept = kept.emptied(scope)
 
     def _delete_evidence(self, evidence_id: str) -> bool:
@@ -321,7 +322,7 @@ class SessionChange:
         if row is None:
             return False
         found = kept.with_content(row).evidence
-        gone = rules.without_content(found, self.now)
+        gone = row_rules.without_content(found, self.now)
         if gone is None:
             return False
         kept.evidence[evidence_id] = replace(row, evidence=gone)
@@ -329,7 +330,7 @@ class SessionChange:
             kept.messages = [
                 _withheld(m) if m.message.message_id == row.message_id else m for m in kept.messages
             ]
-        left = rules.not_resting_on(kept.blocks.values(), evidence_id)
+        left = row_rules.not_resting_on(kept.blocks.values(), evidence_id)
         kept.blocks = {block.block_id: block for block in left}
         self.removed = {"evidences": 1 + self._delete_summaries()}
         self._erase(Erasing.of(found.content, self.now))
@@ -357,7 +358,7 @@ class SessionChange:
 
     def _empty_events(self, scope: Scope, numbers: Collection[int]) -> None:
         self.kept.events = [
-            rules.emptied(event, scope) if event.seq in numbers else event
+            row_rules.emptied(event, scope) if event.seq in numbers else event
             for event in self.kept.events
         ]
 
@@ -365,8 +366,8 @@ class SessionChange:
         kept, count = self.kept, 0
         kept.summary, kept.summaries = None, {}
         for name, row in kept.evidence.items():
-            gone = rules.without_content(row.evidence, self.now)
-            if rules.is_summary(row.evidence) and gone is not None:
+            gone = row_rules.without_content(row.evidence, self.now)
+            if row_rules.is_summary(row.evidence) and gone is not None:
                 kept.evidence[name] = replace(row, evidence=gone)
                 count += 1
         return count
@@ -379,7 +380,7 @@ class SessionChange:
             fields is None
         ):  # before the messages: their old contents tell which evidence is unchanged
             self._replace_rest(document)
-        if names & rules.SUMMED_UP:
+        if names & row_rules.SUMMED_UP:
             kept.summaries = {}
         if "messages" in names:
             self._replace_messages(session)
@@ -395,7 +396,7 @@ class SessionChange:
     def _replace_messages(self, session: Session) -> None:
         kept = self.kept
         known = {str(row.message.message_id): row for row in kept.messages}
-        rows, kept.head.last_seq = rules.replaced(session.messages, known, kept.head.last_seq)
+        rows, kept.head.last_seq = row_rules.replaced(session.messages, known, kept.head.last_seq)
         kept.messages = [copy_message(row) for row in rows]
 
     def _replace_calls(self, session: Session) -> None:
@@ -411,7 +412,7 @@ class SessionChange:
         kept = self.kept
         known = {name: kept.with_content(row) for name, row in kept.evidence.items()}
         kept.evidence = {}
-        for row in rules.kept_evidence(
+        for row in row_rules.kept_evidence(
             document.evidences.values(), known, document.session.messages
         ):
             self._keep_evidence(row)

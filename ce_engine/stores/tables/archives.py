@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ce_engine.errors import ConfigError, StoreUnavailableError
-from ce_engine.stores import private
+from ce_engine.stores import private_files
 from ce_engine.stores.tables import faults
 from ce_engine.stores.tables.sqlite import BESIDE
 
@@ -64,7 +64,7 @@ def snapshot(source: Path, target: Path) -> None:
         StoreUnavailableError: it cannot be read or written.
     """
     try:
-        private.make_file(target)
+        private_files.make_file(target)
         with (
             closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as one,
             closing(sqlite3.connect(target)) as other,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ce_engine.schema.rows import DeleteEvidence
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.erasing import Erasing
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import TableChange
-from ce_engine.stores.tables.command import Command
+from ce_engine.stores.tables.compiled_statements import Command
+from ce_engine.stores.tables.table_change import TableChange
 
 
 _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
@@ -18,11 +18,11 @@ _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 
 def delete_session(change: TableChange) -> None:
     """Delete all rows of the session and its key; its events keep their envelopes."""
-    rules.check_there(change.scope, change.made)
+    row_rules.check_there(change.scope, change.made)
     this = {"this": change.this}
     counts = {table: change.put(command, [this]) for table, command in sql.CLEAR.items()}
     change.removed = {
-        name: counts[table] for name, table in zip(rules.REMOVED, _COUNTED, strict=True)
+        name: counts[table] for name, table in zip(row_rules.REMOVED, _COUNTED, strict=True)
     }
     change.put(sql.EMPTY_EVENTS, [this])
     change.put(sql.EMPTY_MACS, [this])
@@ -34,9 +34,9 @@ def delete_session(change: TableChange) -> None:
 
 def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
     """Delete the content of a piece of evidence; false if there is none."""
-    rules.check_there(change.scope, change.made)
+    row_rules.check_there(change.scope, change.made)
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
-        gone = rules.without_content(row.evidence, change.now)
+        gone = row_rules.without_content(row.evidence, change.now)
         if gone is None:
             continue
         values = {"this": change.this, "one": write.evidence_id}
@@ -44,7 +44,7 @@ def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
         if row.message_id is not None:
             _empty_message(change, row.message_id)
         blocks = reads.blocks(change.connection, change.this)
-        left = rules.not_resting_on(blocks, write.evidence_id)
+        left = row_rules.not_resting_on(blocks, write.evidence_id)
         if len(left) < len(blocks):
             items = [rows.item_values(change.this, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
@@ -97,8 +97,8 @@ def _delete_summaries(change: TableChange) -> int:
     change.put(sql.CLEAR[tables.summaries], [this])
     change.put(sql.SET_SUMMARY, [this | {"summary": None}])
     for row in reads.evidence(change.connection, change.this):
-        gone = rules.without_content(row.evidence, change.now)
-        if rules.is_summary(row.evidence) and gone is not None:
+        gone = row_rules.without_content(row.evidence, change.now)
+        if row_rules.is_summary(row.evidence) and gone is not None:
             values = {"one": gone.evidence_id, "body": rows.evidence_body(gone)}
             count += change.put(sql.EMPTY_EVIDENCE, [this | values])
     return count

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from ce_engine.errors import ContextEngineError
-from ce_engine.stores.tables import command
+from ce_engine.stores.tables import compiled_statements
 from ce_engine.stores.tables.dialect import Database
 
 
@@ -74,9 +74,9 @@ class Link:
         connection = self._connection or self._open()
         try:
             if begin:
-                command.begin(connection, begin)
+                compiled_statements.begin(connection, begin)
             result = work(connection)
-            command.commit(connection)
+            compiled_statements.commit(connection)
         except BaseException as error:
             try:
                 connection.rollback()

@@ -36,9 +36,9 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.tables import rows, tables
-from ce_engine.stores.tables.command import Query
+from ce_engine.stores.tables.compiled_statements import Query
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -216,7 +216,7 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     body = Session(
         session_id=scope.session_id,
         messages=[row.message for row in messages(connection, this)],
-        summary=rules.newest_summary(
+        summary=row_rules.newest_summary(
             summaries(connection, this), Summary.model_validate(summary) if summary else None
         ),
         task_state=TaskState(todo_list=TodoList(tasks=tasks(connection, this))),
@@ -308,7 +308,7 @@ def list_evidences(
 ) -> list[Evidence]:
     """In order of arrival."""
     this = number(connection, scope)
-    return rules.chosen_evidence((row.evidence for row in evidence(connection, this)), filter)
+    return row_rules.chosen_evidence((row.evidence for row in evidence(connection, this)), filter)
 
 
 def chunks(ids: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
@@ -336,7 +336,7 @@ def list_blocks(
     connection: Connection, scope: Scope, filter: BlockFilter | None
 ) -> list[ContextBlock]:
     """In order of arrival."""
-    return rules.chosen_blocks(blocks(connection, number(connection, scope)), filter)
+    return row_rules.chosen_blocks(blocks(connection, number(connection, scope)), filter)
 
 
 def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:

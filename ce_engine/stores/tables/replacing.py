@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from ce_engine.schema.document import Session, SessionDocument
 from ce_engine.schema.rows import ToolCallRow
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.codec import compact
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import TableChange
+from ce_engine.stores.tables.table_change import TableChange
 
 
 def replace_document(
@@ -23,7 +23,7 @@ def replace_document(
         _replace_evidence(change, document)
         _replace_blocks_and_meta(change, document)
     session = document.session
-    if names & rules.SUMMED_UP:
+    if names & row_rules.SUMMED_UP:
         sql.CLEAR[tables.summaries].run(change.connection, {"this": change.this})
     if "messages" in names:
         _replace_messages(change, session)
@@ -46,7 +46,7 @@ def _replace_messages(change: TableChange, session: Session) -> None:
     known = {
         str(row.message.message_id): row for row in reads.messages(change.connection, change.this)
     }
-    new, change.head.last_seq = rules.replaced(session.messages, known, change.head.last_seq)
+    new, change.head.last_seq = row_rules.replaced(session.messages, known, change.head.last_seq)
     values = [rows.message_values(change.this, row) for row in new]
     change.refill(tables.messages, sql.NEW_MESSAGES, values)
 
@@ -55,7 +55,7 @@ def _replace_evidence(change: TableChange, document: SessionDocument) -> None:
     known = {
         row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.this)
     }
-    new = rules.kept_evidence(document.evidences.values(), known, document.session.messages)
+    new = row_rules.kept_evidence(document.evidences.values(), known, document.session.messages)
     values = [rows.evidence_values(change.this, row) for row in new]
     change.refill(tables.evidence, sql.NEW_EVIDENCE, values)
     change.head.last_evidence = max(change.head.last_evidence, len(new))

@@ -9,9 +9,9 @@ from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, unescape
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables import tables
-from ce_engine.stores.tables.change import Head, TableChange
-from ce_engine.stores.tables.command import Command, Query
+from ce_engine.stores.tables.compiled_statements import Command, Query
 from ce_engine.stores.tables.macs import CONTENT
+from ce_engine.stores.tables.table_change import Head, TableChange
 from ce_engine.stores.tables.writes import finish, head_of, macs_of
 
 

@@ -18,7 +18,7 @@ from ce_engine.stores.codec import from_json, to_json, unescape
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import StoredSetting
 from ce_engine.stores.tables import tables
-from ce_engine.stores.tables.command import Command, Query, inserting
+from ce_engine.stores.tables.compiled_statements import Command, Query, inserting
 
 
 _t = tables.settings

@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from ce_engine.errors import MigrationError, StoreError, StoreUnavailableError, StoreUrlError
-from ce_engine.stores import path_checks, private, secret
+from ce_engine.stores import path_checks, private_files, secret
 from ce_engine.stores.tables import faults, tables
 from ce_engine.stores.tables.dialect import Run
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
@@ -74,9 +74,9 @@ class SqliteDatabase:
         name = self.path.name
         try:
             for each in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
-                if private.is_link(each):
+                if private_files.is_link(each):
                     raise faults.is_link(self.path, each)
-            private.make_file(self.path)
+            private_files.make_file(self.path)
         except OSError:
             raise faults.cannot_open(self.path) from None
 

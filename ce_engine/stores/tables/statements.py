@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.stores.tables import reads, rows, tables
-from ce_engine.stores.tables.command import Command, Query, inserting
+from ce_engine.stores.tables.compiled_statements import Command, Query, inserting
 from ce_engine.stores.tables.macs import CONTENT
 
 

@@ -27,7 +27,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
-from ce_engine.stores import rules, sealing
+from ce_engine.stores import row_rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, reads, resealing, settings, tables
@@ -233,7 +233,7 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.list_turns(c, scope), [])
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        return rules.own_events(scope, await self.chain(scope))
+        return row_rules.own_events(scope, await self.chain(scope))
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._read(lambda c: reads.chain(c, scope), None)
@@ -245,17 +245,18 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: checking.check(c, scope, self.secret), None)
 
     async def whole(self, scope: Scope) -> StoredSession | None:
-        from ce_engine.stores.tables import whole  # noqa: PLC0415 - for copies alone
+        from ce_engine.stores.tables import whole_session  # noqa: PLC0415 - for copies alone
 
-        return await self._read(lambda c: whole.whole(c, scope), None)
+        return await self._read(lambda c: whole_session.read_whole(c, scope), None)
 
     async def put_whole(
         self, scope: Scope, session: StoredSession, expected_version: int = 0
     ) -> None:
-        from ce_engine.stores.tables import whole  # noqa: PLC0415
+        from ce_engine.stores.tables import whole_session  # noqa: PLC0415
 
         await self._write(
-            lambda c: whole.put_whole(c, scope, session, expected_version, self.secret), scope.key
+            lambda c: whole_session.put_whole(c, scope, session, expected_version, self.secret),
+            scope.key,
         )
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:

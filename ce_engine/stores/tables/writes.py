@@ -35,14 +35,14 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import Head, TableChange
 from ce_engine.stores.tables.deleting import delete_evidence, delete_session
 from ce_engine.stores.tables.macs import FORGED, OLDER, Macs, of_head, running
 from ce_engine.stores.tables.replacing import replace_document
+from ce_engine.stores.tables.table_change import Head, TableChange
 
 
 def apply(
@@ -63,7 +63,7 @@ def apply(
     found = head_of(connection, scope)
     new = found is None or not found["salt"]
     there = 0 if found is None or new else found["version"]
-    rules.check_version(scope, expected_version, there)
+    row_rules.check_version(scope, expected_version, there)
     if not writes:
         return PutResult(success=True, version=there)
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
@@ -74,7 +74,7 @@ def apply(
         found = head_of(connection, scope)
     assert found is not None
     head = Head(*(found[name] for name in ("id", *sql.MOVING)))
-    rules.check_key(scope, writes, found["key_id"], head.epoch)
+    row_rules.check_key(scope, writes, found["key_id"], head.epoch)
     macs = macs_of(scope, secret(), found, known)
     frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
     salt = bytes(found["salt"])
@@ -187,7 +187,7 @@ def _nothing(change: TableChange, write: CreateSession | ForSession) -> None:
 def _append_messages(change: TableChange, write: AppendMessages) -> None:
     ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
     known = change.repeated(sql.KNOWN_MESSAGES, ids)
-    new = rules.numbered(write.rows, known, change.head.last_seq)
+    new = row_rules.numbered(write.rows, known, change.head.last_seq)
     change.put(sql.NEW_MESSAGES, [rows.message_values(change.this, row) for row in new])
     change.head.last_seq += len(new)
     change.frameworks |= {row.framework for row in new}
@@ -203,7 +203,7 @@ def _put_evidence(change: TableChange, write: PutEvidence) -> None:
 
 def _link_evidence(change: TableChange, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
-        values = rows.evidence_values(change.this, rules.linked(row, write))
+        values = rows.evidence_values(change.this, row_rules.linked(row, write))
         with change.changed(tables.evidence, values):
             change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
 
@@ -222,7 +222,7 @@ def _append_tool_calls(change: TableChange, write: AppendToolCalls) -> None:
         change.read(tables.tool_calls, {"tool_call_id": row.call.tool_call_id})
     for row in write.rows:
         name = row.call.tool_call_id
-        merged[name] = rules.merged_call(merged[name], row) if name in merged else row
+        merged[name] = row_rules.merged_call(merged[name], row) if name in merged else row
     change.put(sql.PUT_CALLS, [rows.call_values(change.this, merged[name]) for name in ids])
 
 
@@ -254,7 +254,7 @@ def _put_cut(change: TableChange, write: PutCut) -> None:
 
 
 def _put_summary(change: TableChange, write: PutSummary) -> None:
-    rules.check_epoch(change.scope, write, change.head.epoch)
+    row_rules.check_epoch(change.scope, write, change.head.epoch)
     for name in write.replaces:
         change.drop(sql.DROP_SUMMARY, tables.summaries, {"anchor_message_id": name})
     change.put(sql.PUT_SUMMARY, [rows.summary_values(change.this, write.row)])
@@ -266,7 +266,7 @@ def _append_events(change: TableChange, write: AppendEvents) -> None:
     known = change.repeated(sql.KNOWN_EVENTS, ids) | {event.event_id for event in change.events}
     keys = chain_keys(change.secret, change.scope.key)
     last, end = head.last_event_seq, head.chain_head
-    new = rules.chained(write.events, known, last, end, keys, change.session_key)
+    new = row_rules.chained(write.events, known, last, end, keys, change.session_key)
     if new:
         change.events += new
         head.last_event_seq += len(new)
@@ -279,7 +279,7 @@ def _put_placeholders(change: TableChange, write: PutPlaceholders) -> None:
 
 
 def _replace_document(change: TableChange, write: ReplaceDocument) -> None:
-    rules.check_there(change.scope, change.made and write.fields is not None)
+    row_rules.check_there(change.scope, change.made and write.fields is not None)
     with change.compared():
         replace_document(change, write.document, write.fields)
 

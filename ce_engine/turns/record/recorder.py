@@ -9,8 +9,8 @@ from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
-from ce_engine.runtime.gaps import Gap
 from ce_engine.runtime.journal import WriteGroup
+from ce_engine.runtime.recording_gaps import Gap
 from ce_engine.schema.call import ModelCall, TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType

@@ -31,7 +31,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.sessions.view import SessionView
-from ce_engine.stores.rules import linked
+from ce_engine.stores.row_rules import linked
 from ce_engine.turns.record.persistence_boundary import Ingest
 
 

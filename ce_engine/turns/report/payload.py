@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping
 
 from ce_engine.prepare.blocks.material import NOTED, RULES
-from ce_engine.prepare.choose.standing import FACTS
+from ce_engine.prepare.choose.standing_context import FACTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome

@@ -108,13 +108,13 @@ def test_the_summary_adds_up(at: tuple[str, ...]) -> None:
     costs = [turn["cost"] for turn in told(*at)]
     cost, without = (sum(each[name] for each in costs) for name in ("sent", "untouched"))
     text = ce("report", *at).stdout
-    saved = f"saved {before - sent:,} ({100 * (before - sent) / before:.0f}%)"
+    saved = f"saved {before - sent:,} ({100 * (before - sent) / before:.1f}%)"
     assert "\nsum       15 turns · " in text
     assert f"\ntokens    {sent:,} sent, {before:,} without us · {saved}\n" in text
     assert (
-        f"\ncached    {same:,} tokens begin like the call before ({100 * same / sent:.0f}%)" in text
+        f"\ncached    {same:,} tokens begin like the call before ({100 * same / sent:.1f}%)" in text
     )
-    effect = f"saved {without - cost:,.0f} ({100 * (without - cost) / without:.0f}%)"
+    effect = f"saved {without - cost:,.0f} ({100 * (without - cost) / without:.1f}%)"
     assert without > cost
     assert f"\ncost      {cost:,.0f} for inputs, {without:,.0f} without us · {effect}" in text
 

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.urls import folder_path, sqlite_path
 from tests import postgres_server
 from tests.hosts import redis_host

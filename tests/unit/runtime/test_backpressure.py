@@ -24,7 +24,7 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.runtime.gate import Gate
+from ce_engine.runtime.session_gate import Gate
 from ce_engine.schema.enums import TurnStatus
 from tests.hosts.context_host import SCOPE, call
 

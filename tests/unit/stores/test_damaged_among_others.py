@@ -11,7 +11,7 @@ import pytest
 
 from ce_engine import FileDamagedError, RuntimeConfig, Scope, StoreConfig, create_context_engine
 from ce_engine.stores.documents.file import shelf
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.urls import folder_path
 from ce_engine.testing.host import HostApp
 from tests.hosts import redis_host

@@ -19,7 +19,7 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.encryption import VARIABLE
 from ce_engine.stores.urls import folder_path
 from ce_engine.testing.host import HostApp

@@ -23,7 +23,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
 from ce_engine.stores import open_store
 from ce_engine.stores.documents.redis import RedisStore, shelf
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.testing import StoreContract, samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_deletion import CANARY, deletion, everything

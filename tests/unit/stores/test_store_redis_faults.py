@@ -21,7 +21,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores.documents.redis import RedisStore, pages, shelf
 from ce_engine.stores.documents.redis.link import Link
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_deletion import CANARY, deletion, everything
 from ce_engine.testing.store_reading import read_names, read_state

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ce_engine.apps.present.amounts import cached_share, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
@@ -119,9 +120,6 @@ def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
 
 def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
     return {
-        "sent": sum(found.used),
-        "without": sum(found.without),
-        "prefix": sum(found.prefix),
         "moved": len(found.moved),
         "first": turns[0].opened_at if turns else "",
         "last": turns[-1].closed_at or turns[-1].opened_at if turns else "",
@@ -142,15 +140,29 @@ async def costs(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
-    say = taste_of(request).language
-    calls = calls_of(document, turns) if document is not None else []
-    spent = SessionCosts.of(calls, reader.prices, range(1, len(turns) + 1)) if document else None
+    if document is None:
+        return page(request, "session_costs.html", document=None)
+    say, lane = taste_of(request).language, query.get("lane")
+    calls, numbers = calls_of(document, turns), list(range(1, len(turns) + 1))
+    if lane is not None:
+        numbers = [n for n in numbers if turns[n - 1].lane == lane]
+        calls = [calls[n - 1] for n in numbers]
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     return page(
         request,
         "session_costs.html",
-        lines=list(spent.lines(say)) if spent else [],
-        headline=spent.headline(say) if spent else "",
         document=document,
+        scope=scope,
+        turn_count=len(numbers),
+        sums=spent.figures,
+        amounts=spent.amounts,
+        lines=list(spent.lines(say)),
+        headline=spent.headline(say),
+        dearer=spent.dearer_turns(say),
+        marks={name: say(text) for name, text in MARKS.items()},
+        saved_share=saved_share,
+        cached_share=cached_share,
+        effect=effect,
     )
 
 

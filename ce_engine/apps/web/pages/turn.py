@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -13,30 +14,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.reasons import Reasons, moved_in
+from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines
-from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
-    changes,
     folded,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
 from ce_engine.apps.present.whereabouts import whereabouts
 from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.compare.costs import is_free
+from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -111,6 +113,7 @@ async def turn(request: Request) -> Response:
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
+        why=partial(reason_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
@@ -150,7 +153,7 @@ def _scores(say: Say) -> dict[str, Any]:
     }
 
 
-NO_WHAT_IF: dict[str, Any] = {"other": None, "changes": [], "refusal": "", "placement": ""}
+NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
 
 
 @dataclass(slots=True)
@@ -195,6 +198,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "marks": [
             (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
         ],
+        "dearer_words": say(MARKS[DEARER]),
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
         else None,
@@ -229,13 +233,15 @@ def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
+    """What the turn cost, in the money that its session is told in, and whether it became dearer than without us."""
     if stored.report is None:
-        return {"costs": []}
-    [call, *_] = calls_of(stored.document, [stored.row])  # not of all turns: there may be thousands
-    if is_free(call):  # no model was asked, or none answered
-        return {"costs": []}
-    spent = SessionCosts.of([call], reader.prices, [stored.at + 1])
-    return {"costs": list(turn_lines(spent, 0, say))}
+        return {"costs": [], "is_dearer": False}
+    calls = calls_of(stored.document, stored.turns)
+    if is_free(calls[stored.at]):  # no model was asked, or none answered
+        return {"costs": [], "is_dearer": False}
+    spent = SessionCosts.of(calls, reader.prices, range(1, len(stored.turns) + 1))
+    is_dearer = spent.costs.each[stored.at].is_dearer
+    return {"costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
@@ -305,8 +311,22 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    links = Links(stored.document, stored.turns)
-    return {**made, "other": replay, "changes": changes(replay, links)}
+    return {**made, "other": replay, **_differences(reader, stored, replay, say)}
+
+
+def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
+    """Both inputs side by side: why they differ, message by message, and what each would cost."""
+    view = WhatIfView(replay, Links(stored.document, stored.turns))
+    calls = calls_of(stored.document, stored.turns)
+    table, call = priced_by(calls, reader.prices), calls[stored.at]
+    return {
+        "changes": view.changes,
+        "ways": view.ways(say),
+        "differences": list(view.reasons(say)),
+        "sums": view.sums(table, table.of(call.model, call.provider), say),
+        "money": Amounts(table).source(say),
+        "kinds": {kind: say(text) for kind, text in WORDS.items()},
+    }
 
 
 async def what_if(request: Request) -> Response:
@@ -318,7 +338,8 @@ async def what_if(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         other = await _what_if(reader, stored, query, say)
     values = {**NO_WHAT_IF, **other}
-    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, **values)
+    why = partial(reason_words, say=say)
+    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, why=why, **values)
 
 
 routes = [Route("/turn", turn), Route("/turn/what-if", what_if)]

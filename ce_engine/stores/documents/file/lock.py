@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-from ce_engine.stores import private
+from ce_engine.stores import private_files
 
 
 if sys.platform == "win32":
@@ -46,10 +46,10 @@ def held(path: Path, deadline: float, make_folder: Callable[[], None]) -> Iterat
     pause = _FIRST_PAUSE_S
     while True:
         try:
-            file = open(path, "ab", opener=private.opener)  # noqa: SIM115 - closed below
+            file = open(path, "ab", opener=private_files.opener)  # noqa: SIM115 - closed below
         except FileNotFoundError:
             make_folder()
-            file = open(path, "ab", opener=private.opener)  # noqa: SIM115 - closed below
+            file = open(path, "ab", opener=private_files.opener)  # noqa: SIM115 - closed below
         with file:
             if _locked(file.fileno(), path):
                 try:

@@ -33,7 +33,7 @@ from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference, sealed_by
 from ce_engine.stores.documents.session import StoredSession
-from ce_engine.stores.private import opener
+from ce_engine.stores.private_files import opener
 
 
 SNAPSHOT, JOURNAL = "session.json", "journal.jsonl"

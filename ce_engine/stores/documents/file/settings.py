@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
-from ce_engine.stores import owner_settings, private, setting_macs
+from ce_engine.stores import owner_settings, private_files, setting_macs
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
@@ -240,7 +240,7 @@ def _write(folder: Path, owner: Owner, owned: Owned, key: bytes) -> None:
         "settings": lines,
     }
     try:
-        with open(draft, "wb", buffering=0, opener=private.opener) as file:
+        with open(draft, "wb", buffering=0, opener=private_files.opener) as file:
             log.write_all(file, log.page(page))
             os.fsync(file.fileno())
         log.move(draft, path)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import private
+from ce_engine.stores import private_files
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.lock import held
@@ -147,7 +147,7 @@ class Shelf:
         """Prove that the folder is ours and takes files."""
         self._make_root()
         trial = self.root / f".trial-{threading.get_ident()}"
-        open(trial, "wb", opener=private.opener).close()
+        open(trial, "wb", opener=private_files.opener).close()
         trial.unlink()
 
     def purge(self, deadline: float) -> None:
@@ -204,7 +204,7 @@ class Shelf:
 
         def make() -> None:
             self._make_root()
-            private.make_folders(self.root, folder)
+            private_files.make_folders(self.root, folder)
 
         try:
             with held(self.own(folder) / _LOCK, deadline, make):
@@ -215,18 +215,18 @@ class Shelf:
     def own(self, folder: Path) -> Path:
         """The folder, which no link may lead to: one to the root is the user's own business."""
         parts = (folder, *folder.parents)
-        private.refuse_links(*(p for p in parts[:_LEVELS] if p != self.root))
+        private_files.refuse_links(*(p for p in parts[:_LEVELS] if p != self.root))
         return folder
 
     def _make_root(self) -> None:
-        self.root.mkdir(private.FOLDER_MODE, exist_ok=True)
+        self.root.mkdir(private_files.FOLDER_MODE, exist_ok=True)
         mark = self.root / MARK
         if mark.exists():
             return
         others = [path.name for path in self.root.iterdir() if not path.name.startswith(".")]
         if others and not mark.exists():  # another process may have been first
             raise faults.foreign(self.root, others)
-        with open(mark, "w", encoding="utf-8", opener=private.opener) as file:
+        with open(mark, "w", encoding="utf-8", opener=private_files.opener) as file:
             file.write(_ABOUT)
 
     def _check_parent(self) -> None:

@@ -12,7 +12,7 @@ from redis.retry import Retry
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.stores.documents.redis import faults
-from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.documents.redis.server_url import Place
 
 
 T = TypeVar("T")

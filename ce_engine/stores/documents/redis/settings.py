@@ -13,7 +13,7 @@ from ce_engine.stores import owner_settings, setting_macs
 from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
-from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.documents.redis.server_url import Place
 from ce_engine.stores.documents.setting_values import open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import Stored, StoredSetting

@@ -18,7 +18,7 @@ from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp, Watermark
-from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.documents.redis.server_url import Place
 from ce_engine.stores.documents.session import StoredSession
 
 

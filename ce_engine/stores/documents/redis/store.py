@@ -23,8 +23,8 @@ from ce_engine.stores.documents.base import DocumentStore, Key, listed
 from ce_engine.stores.documents.redis.durability import weaknesses
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
-from ce_engine.stores.documents.redis.place import place_of
 from ce_engine.stores.documents.redis.purging import purge
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.documents.redis.settings import OwnersPages
 from ce_engine.stores.documents.redis.shelf import Shelf
 from ce_engine.stores.documents.session import StoredSession, changed

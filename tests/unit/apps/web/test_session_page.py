@@ -55,7 +55,8 @@ def test_the_page_says_what_the_report_says(talk_pages: TestClient, talk_url: st
     cells = texts(html, "td")
     assert f"{told[-1]['report']['token_used']:,}" in cells
     assert f"{told[-1]['report']['dropped']:,} / {told[-1]['report']['messages_in']:,}" in cells
-    assert f"{sum(found['used']):,}" in texts(html, "b")
+    part = talk_pages.get("/session/costs", params=WHO).text
+    assert f"{sum(found['used']):,}" in texts(part, "b")
 
 
 def test_every_turn_has_its_link(talk_pages: TestClient) -> None:

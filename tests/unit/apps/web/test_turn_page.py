@@ -143,13 +143,53 @@ def test_turns_are_found_by_number_and_by_the_start_of_their_id(pages: TestClien
 def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     part = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "8,000"}).text
     text = plain(part)
-    assert "0 left out" in text
-    assert "would have gone another way" in text
+    assert "with this window everything has room: nothing is cut" in text
+    figures = {row[0]: row[1:] for row in sums_of(part)}
+    was, then, more = figures["left out"]
+    assert (int(was) > 0, then, more) == (True, "0", f"−{was}")
+    was, then, more = (cell.replace(",", "") for cell in figures["tokens"])
+    assert more == f"+{int(then) - int(was)}"
+    was, then, _ = (cell.replace(",", "") for cell in figures["cost of this call's input, units"])
+    assert 0 < int(was) < int(then)
     row = next(row for row in texts(part, "tr") if INVOICE in row)
-    assert "dropped" in row
-    assert "kept" in row
-    whole = page_of(pages, 15, window="8000")
-    assert "would have gone another way" in plain(whole)
+    assert "left out → message" in row
+    assert "It fits." in row
+    assert "would have gone another way" in plain(page_of(pages, 15, window="8000"))
+
+
+def sums_of(part: str) -> list[list[str]]:
+    """The lines of the table of both."""
+    rows = re.findall(r'<tr><th scope="row">([^<]*)</th>(.*?)</tr>', part, re.DOTALL)
+    return [[plain(title), *texts(cells, "td")] for title, cells in rows]
+
+
+def test_what_if_says_why_a_larger_budget_sends_fewer_messages(url: str, pages: TestClient) -> None:
+    found: list[str] = []
+    for turn in range(12, 17):
+        for window in ("900", "1000", "1400"):
+            part = pages.get(
+                "/turn/what-if", params={**WHO, "turn": str(turn), "window": window}
+            ).text
+            was, then, _ = next(row[1:] for row in sums_of(part) if row[0].startswith("messages"))
+            if int(then) < int(was):
+                found.append(plain(part))
+    assert found, "no budget of these makes it fewer"
+    for text in found:
+        assert "over a quarter larger, so that the line is cut anew" in text
+        assert "quoted in one text before the question" in text
+        assert "no earlier turn ran with it" in text
+
+
+def test_the_cost_of_the_other_call_is_beside_the_call_before(url: str, pages: TestClient) -> None:
+    """What is the same as before is known of the turn; made again, it is the very same."""
+    engine = create_context_engine(url)
+    turns = list(engine.sync.list_turns(SCOPE))
+    same = BudgetConfig(max_input_tokens=700, reserved_reply_tokens=0)
+    for at in range(2, len(turns)):
+        replay = engine.sync.replay(SCOPE, at + 1, RuntimeConfig(budget=same))
+        assert replay.prefix == turns[at].report["prefix_tokens_unchanged"]
+        assert replay.prefix_instead == replay.prefix
+    engine.sync.close()
 
 
 def test_what_if_with_the_other_placement(pages: TestClient) -> None:

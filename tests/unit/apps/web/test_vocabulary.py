@@ -15,6 +15,7 @@ from ce_engine.apps.present import (
     report_lines,
     timeline,
     turns,
+    what_if_view,
     whereabouts,
 )
 from ce_engine.apps.present.language import languages
@@ -57,6 +58,7 @@ SHOWN = [
     *reasons.RECALL.values(),
     *reasons.GOES_BACK.values(),
     *reasons.ACTIONS.values(),
+    *what_if_view.WORDS.values(),
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
     *whereabouts.FATES.values(),

@@ -11,13 +11,13 @@ from ce_engine.schema.document import Meta, Summary
 from ce_engine.schema.ids import session_key
 from ce_engine.schema.rows import CutMark, EvidenceRow, Placeholder, SessionHead
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import rules
+from ce_engine.stores import row_rules
 from ce_engine.stores.codec import compact
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import Head, TableChange
 from ce_engine.stores.tables.macs import Macs
+from ce_engine.stores.tables.table_change import Head, TableChange
 from ce_engine.stores.tables.writes import finish, head_of
 
 
@@ -31,7 +31,7 @@ _REMOVE = delete(_s).where(_s.c.id == bindparam("this"))
 """With all rows that hang on it."""
 
 
-def whole(connection: Connection, scope: Scope) -> StoredSession | None:
+def read_whole(connection: Connection, scope: Scope) -> StoredSession | None:
     """All that is kept of a session, of a deleted one too."""
     found = connection.execute(_SESSION, reads.key_values(scope)).first()
     if found is None:
@@ -87,7 +87,7 @@ def put_whole(
         VersionConflictError: what is, or was, there has not the expected version; 0 is nothing.
     """
     known = head_of(connection, scope)
-    rules.check_place(scope, 0 if known is None else known["version"], expected_version)
+    row_rules.check_place(scope, 0 if known is None else known["version"], expected_version)
     if known is not None:
         connection.execute(_REMOVE, {"this": known["id"]})
     sql.NEW_SESSION.run(connection, _head_values(scope, kept))

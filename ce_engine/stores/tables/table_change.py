@@ -14,7 +14,7 @@ from ce_engine.schema.ids import session_key
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.command import Command
+from ce_engine.stores.tables.compiled_statements import Command
 from ce_engine.stores.tables.macs import CONTENT, Content, Macs, Row
 
 
