@@ -139,6 +139,7 @@ _CODES = {
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
     "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
     "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",
+    "CONTEXT_BLOCK_UNVERIFIED": "a stored instruction is not what the app put there: it was quoted",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",

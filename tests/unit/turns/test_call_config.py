@@ -104,8 +104,9 @@ def test_what_it_says_itself_counts(engines: Any) -> None:
     [
         {"rules": RedactionRules(dictionaries={"animals": ["otter"]})},
         {"mode": "dual_store", "originals_url": "sqlite:///other.db"},
+        {"detector_min_score": 0.9},
     ],
-    ids=["rules", "originals"],
+    ids=["rules", "originals", "score"],
 )
 def test_what_only_the_engine_can_do_is_refused(engines: Any, own: dict[str, Any]) -> None:
     """Rules of a call were passed over, and what they name was stored."""
@@ -124,6 +125,16 @@ def test_the_engine_s_own_rules_may_be_said_again(engines: Any) -> None:
     engine = engines(RuntimeConfig(redaction=redaction))
     work(engine, ANNA, RuntimeConfig(redaction=redaction.model_copy()))
     assert "otter" not in stored(engine)
+
+
+@pytest.mark.req("B-02", "B-04")
+def test_the_least_score_of_a_detector_is_the_engine_s(engines: Any) -> None:
+    """A call that leaves it out, or says the same, has the engine's; a default is no word of the call's."""
+    engine = engines(RuntimeConfig(redaction=RedactionConfig(detector_min_score=0.9)))
+    for own in (RedactionConfig(audit=True), RedactionConfig(detector_min_score=0.9)):
+        work(engine, ANNA, RuntimeConfig(redaction=own))
+    with pytest.raises(ConfigError, match="detector_min_score"):
+        work(engine, ANNA, RuntimeConfig(redaction=RedactionConfig(detector_min_score=0.5)))
 
 
 @pytest.mark.req("B-03")
