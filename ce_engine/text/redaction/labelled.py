@@ -288,27 +288,3 @@ LABELLED_NUMBERS = (
     ),
 )
 """Labelled values with digits, tried only where there are some."""
-
-
-# Keys of JSON
-
-_KEY_SIGNS = re.compile(r"[^a-z0-9\u4e00-\u9fff]+")
-_KEY_ENDS = {
-    "PASSWORD": labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
-    "SECRET": labels(
-        "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
-        "密钥|秘钥|密鑰|令牌"
-    ),
-    "STUDENT_ID": labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
-}
-_COUNTED_KEY = re.compile(
-    r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"
-)
-
-
-def sensitive_key(key: str, value: str) -> str | None:
-    """Return the label of all that stands under a JSON key, or None for a key that says nothing."""
-    name = _KEY_SIGNS.sub("", key.lower())
-    if _COUNTED_KEY.search(name) or (name == "pwd" and value.startswith(("/", "~"))):
-        return None
-    return next((label for label, ends in _KEY_ENDS.items() if name.endswith(ends)), None)

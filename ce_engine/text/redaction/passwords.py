@@ -29,7 +29,7 @@ _TO_LINE_END = re.compile(r"[^\n\r\"'`<>{}()|;,，。；]{1,120}+(?=[\n\r]|\Z)")
 _SAID_OF_MINE = re.compile(r"(?i)\b(?:my|our|the|mi|mein|mon|meu|mijn)[ ](?:[a-z\-]{2,12}[ ])?\Z")
 
 
-def _several_words(text: str, least: int) -> bool:
+def several_words(text: str, least: int) -> bool:
     """Say whether a text of several words can be a password: no word of it is of a sentence about one."""
     parts = text.split(" ")
     if not least <= len(parts) <= 12 or any(len(part) > 24 for part in parts) or "" in parts:
@@ -50,7 +50,7 @@ def _to_line_end(label: Label) -> Bounds | None:
         return None
     lower = rest.replace(" ", "").isalpha() and rest.islower()
     signed = has_any(rest, DIGITS) and has_any(rest, "!@#$%^&*?~+")
-    if " " not in rest or not _several_words(rest, 4 if lower else 2):
+    if " " not in rest or not several_words(rest, 4 if lower else 2):
         return None
     marked = label.tail["operator"].strip() in {":", "=", "："}
     return (start, start + len(rest)) if marked and (lower or signed) else None
@@ -72,7 +72,7 @@ def password(label: Label) -> Bounds | None:
         return longer
     if " " in value and not (shouted or word.lower() == "passphrase"):
         # Else a text of a user interface: "Enter your password".
-        return (start, end) if quoted and _several_words(value, 2) else None
+        return (start, end) if quoted and several_words(value, 2) else None
     if not quoted and is_code(label, value, behind):
         return None
     explicit = quoted or shouted or (label.chinese and operator is not None)
@@ -106,7 +106,7 @@ def _foreign(label: Label) -> Bounds | None:
     if _FOREIGN_PROSE.match(value) or (not quoted and is_code(label, value, behind)):
         return None
     if " " in value:
-        return (start, end) if quoted and _several_words(value, 2) else None
+        return (start, end) if quoted and several_words(value, 2) else None
     asian = label.text[label.start] > "\u0e00"
     return (start, end) if password_value(value, explicit=quoted or asian) else None
 
