@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1560,
     "ce_engine/stores": 8090,
     "ce_engine/testing": 2430,
-    "ce_engine/text": 5160,
+    "ce_engine/text": 5310,
     "ce_engine/turns": 5760,
     "ce_integrations": 40,
     "ce_integrations/calls": 1590,

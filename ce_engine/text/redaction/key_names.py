@@ -74,6 +74,8 @@ _ROLES = {
         "用户 提示 备注 长度 规则"
     ),
 }
+VALUE_WORDS = sorted(_ROLES[VALUE], key=len, reverse=True)
+
 _ACTIONS = words("reset forgot forgotten change changed show hide lost remember 重置 忘记 修改")
 NAME_LENGTH = 64
 _OPTION = re.compile(r"--?([^\W\d_][\w.\-]{0,63})(?:=(.+))?", re.DOTALL)
@@ -131,16 +133,17 @@ def is_secret(text: str, hint: Hint) -> bool:
         return False
     if " " in text and not _SCHEME.match(text):
         if hint.label == "SECRET":
-            return "=" in text and any(map(_is_random, text.replace("=", " ").split()))
+            return "=" in text and any(map(is_random, text.replace("=", " ").split()))
         return several_words(text, 2)
     if text.startswith("-") or name_of_pair(text.rstrip(DIGITS)):
         return False
     if hint.value or hint.label == "PASSWORD":
         return password_value(text, explicit=hint.value)
-    return _SCHEME.match(text) is not None or _is_random(text.rpartition("=")[2] or text)
+    return _SCHEME.match(text) is not None or is_random(text.rpartition("=")[2] or text)
 
 
-def _is_random(text: str) -> bool:
+def is_random(text: str) -> bool:
+    """Say whether a text is a key rather than a word, a date, a path or a URL."""
     text = text.strip("\"';,")
     if len(text) < 12 or not text.isascii() or "://" in text or text[0] in "./~<${":
         return False

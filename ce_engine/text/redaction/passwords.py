@@ -56,6 +56,15 @@ def _to_line_end(label: Label) -> Bounds | None:
     return (start, start + len(rest)) if marked and (lower or signed) else None
 
 
+def _marked_alone(label: Label, start: int, end: int) -> bool:
+    """Say whether quotes alone mark a password: `WITH PASSWORD 'x'`, where the first reads as closing the label."""
+    text, value = label.text, label.text[start:end]
+    quotes = text[start - 1] in "\"'`“‘「『" and not text[end : end + 1].strip("\"'`”’」』")
+    if not quotes or end == len(text) or text[end].isspace() or not text[label.end].isspace():
+        return False
+    return " " not in value and password_value(value, explicit=False)
+
+
 def password(label: Label) -> Bounds | None:
     """Return the bounds of a password behind its label, or `None` for prose, code and templates."""
     text, word = label.text, label.text[label.start : label.end]
@@ -63,7 +72,8 @@ def password(label: Label) -> Bounds | None:
     value, behind = text[start:end], text[end : end + 2]
     operator = label.tail["operator"]
     flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
-    if not (label.joined or flag) or (operator == ">" and behind != "</"):
+    led = label.joined or flag or _marked_alone(label, start, end)
+    if not led or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML
     shouted = word.isupper() and operator == "="
     if shouted and word == "PWD":
@@ -111,6 +121,20 @@ def _foreign(label: Label) -> Bounds | None:
     return (start, end) if password_value(value, explicit=quoted or asian) else None
 
 
+_CHANGE = re.compile(
+    r"(?i)(?<![a-z])(?:changed?|set|reset|updated?)[ ](?:my|the|our|your|its|his|her|their)?[ ]?(?:[a-z\-]{2,12}[ ])?\Z"
+)
+
+
+def _changed(label: Label) -> Bounds | None:
+    """`I changed my password to ...`."""
+    text, (start, end, _) = label.text, cut(label)
+    if _CHANGE.search(text, max(0, label.start - 32), label.start) is None:
+        return None
+    value = text[start:end]
+    return (start, end) if " " not in value and password_value(value, explicit=False) else None
+
+
 _PHRASE_WORDS = re.compile(r"[a-z]{3,8}(?:[ ,\n]{1,3}[a-z]{3,8}){11,23}(?![a-z])")
 
 
@@ -136,6 +160,13 @@ PASSWORDS = (
         _FOREIGN,
         re.compile(rf"(?i:{_FOREIGN_OPERATOR})(?P<value>{_VALUE})"),
         _foreign,
+    ),
+    Labelled(
+        "password",
+        "PASSWORD",
+        labels("password|passwd|passphrase|passcode"),
+        re.compile(rf"[ ]to[ ](?P<operator>)(?P<quote>[\"'`“‘]?)(?P<value>{_VALUE})"),
+        _changed,
     ),
     Labelled(
         "seed_phrase",
