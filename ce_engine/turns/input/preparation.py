@@ -231,7 +231,7 @@ class Preparation:
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())
-        if marks.below and not outcome.cut.stands:
+        if marks.below and not (outcome.cut.stands or outcome.cut.moved):
             marks, items, outcome = assembled(None)
         outcome.leave_out(self.collected.left_out)
         if pruner.failed:
@@ -394,8 +394,11 @@ class Preparation:
         self.view.pin(self.lane_key, outcome.pins)
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
+        before = outcome.line.below
+        if before is not None and not outcome.cut.moved:
+            return
         if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
-            below.told.update(archive_below(self.view.log, below, self.archive))
+            below.told.update(archive_below(self.view.log, below, self.archive, before))
 
     def _recall(self) -> Recall:
         summary = self.history.summary
