@@ -157,7 +157,7 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
             "inputs of calls with nothing to stand beside: they count alike with us and without"
         )
         yield Line(
-            say("apart, {unit}", unit=unit),
+            say("not comparable, {unit}", unit=unit),
             lambda f: amounts.bare(f.beside.apart_sent) if f.beside.apart else "-",
             what,
         )

@@ -137,7 +137,7 @@ class SessionCosts:
         found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
         if found.apart < len(theirs):
             yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
-            yield "", say("in {money}", money=self.amounts.source(say))
+            yield say("prices"), self.amounts.source(say)
         if found.apart:
             cost = self.amount(found.sent - found.compared)
             yield (
@@ -210,6 +210,9 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     price = prices.of(call.model, call.provider)
     least = price.cached_from if price is not None else 0
     sent = spent.amounts.text(cost.sent, say)
+    if cost.untouched is not None:
+        more = change(cost.sent, cost.untouched, PLACES)
+        sent = say("{sent} ({more} beside without us)", sent=sent, more=more)
     yield say("cost"), f"{sent}: {_made_of(call.sent, call.prefix, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
@@ -217,8 +220,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         what = say("all of the talk, ") if call.beside == "talk" else ""
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
-        more = change(cost.sent, cost.untouched, PLACES)
-        yield say("without us"), f"{without} ({more}): {what}{made}"
+        yield say("without us"), f"{without}: {what}{made}"
         if cost.is_dearer:
             yield (
                 say("dearer"),
@@ -233,7 +235,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         more = say(" (estimated: nobody told)") if told else ""
         tokens = say("{count} token", "{count} tokens", count=call.completion)
         yield say("answer"), f"{told}{spent.amounts.text(cost.answer, say)}: {tokens}{more}"
-    yield "", say("in {money}", money=spent.amounts.source(say))
+    yield say("prices"), spent.amounts.source(say)
 
 
 def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:

@@ -81,7 +81,7 @@ class Timeline:
         budget: tokens that the input may have; 0 where no budget is known.
         reserve: tokens kept for the reply, above the budget.
         prefix: leading tokens like the call before, which may be cached.
-        without: tokens that would have gone out without us.
+        without: tokens that would have gone out without us; 0 where nobody can say.
         given: messages that the app gave.
         left_out: messages of them that did not go out.
         moved: places of the turns in which the cut moved.
@@ -166,7 +166,7 @@ def _add(made: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> 
     made.reserve.append(reserve if budget else 0)
     made.prefix.append(report.get("prefix_tokens_unchanged") or 0)
     without = report.get("untouched") or {}
-    made.without.append(without.get("tokens", report.get("tokens_before", 0)))
+    made.without.append(without.get("tokens", 0))
     made.given.append(report.get("messages_in", 0))
     made.left_out.append(report.get("dropped", 0) + report.get("orphans_removed", 0))
     if report.get("prefix_broken_by") == "cut":

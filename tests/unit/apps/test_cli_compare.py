@@ -375,7 +375,8 @@ def test_the_page_shows_each_group_and_its_figures(tmp_path: Path) -> None:
     assert text.count("<bdi>crewai</bdi>") >= 4  # a bar in each panel, a column of the table
     assert "100 of 400 · 75.0% saved" in text
     assert "80 of 50 · 60.0% more than without us" in text
-    assert "Cost" not in text  # nobody gave prices
+    assert "Billed" not in text  # nobody gave prices
+    assert "in units" in text
     put(url, "large", [Told(sent=1_300, before=3_400_000)])
     ce("compare", "large", "--store", url, "--html", str(page))
     assert "1.30k of 3.40M" in page.read_text("utf-8")  # one under another, they are as long

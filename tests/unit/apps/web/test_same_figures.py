@@ -43,52 +43,64 @@ def tiles(part: str) -> dict[str, str]:
     }
 
 
-def test_the_same_figure_is_the_same_everywhere(url: str) -> None:
+SENT, WITHOUT, CACHED = 3 * 100 + 300 + 500, 4 * 400 + 300, 3 * 40
+COST, COST_WITHOUT = 3 * 64 + 300 + 500, 3 * 364 + 300 + 400
+SAVED = f"{100 * (WITHOUT - SENT) / WITHOUT:.1f}%"
+SHARE = f"{100 * CACHED / SENT:.1f}%"
+LESS = f"{100 * (COST_WITHOUT - COST) / COST_WITHOUT:.1f}%"
+"""The figures of the session `mixed`."""
+
+
+def test_the_list_of_sessions_has_them(url: str) -> None:
+    columns = "&".join(f"column={name}" for name in "sent saved cached cost without effect".split())
     with visit(url) as client:
-        client.get(
-            "/preferences?columns=1&column=sent&column=saved&column=cached&column=cost&column=without&column=effect"
-        )
-        row = next(
-            r
-            for r in re.findall(r"<tr data-row>.*?</tr>", read(client, "/"), re.DOTALL)
-            if "mixed" in r
-        )
-        part = client.get(costs_url("", "mixed")).text
-        compared = read(client, "/compare?by=session")
-    sent = 3 * 100 + 300 + 500
-    before, cached = 4 * 400 + 300, 3 * 40
-    cost, without = 3 * 64 + 300 + 500, 3 * 364 + 300 + 400
-    saved, share = f"{100 * (before - sent) / before:.1f}%", f"{100 * cached / sent:.1f}%"
-    effect = f"{100 * (cost - without) / without:.1f}%"
-    cells = texts(row, "td")
-    assert cells == [f"{sent:,}", saved, share, f"{cost:,} units", f"{without:,} units", effect]
-    told = tiles(part)
-    assert told["tokens sent"] == f"{sent:,}"
-    assert told[f"tokens saved: {before:,} without us"] == saved
-    assert told["begins like the call before, and may be cached"] == share
-    assert told[f"cost of inputs: {without:,} without us"] == f"{cost:,} units"
-    assert told["effect on cost"] == effect
+        client.get(f"/preferences?columns=1&{columns}")
+        html = read(client, "/")
+    [row] = [r for r in re.findall(r"<tr data-row>.*?</tr>", html, re.DOTALL) if "mixed" in r]
+    costs = [f"{COST:,} units", f"{COST_WITHOUT:,} units"]
+    assert texts(row, "td") == [f"{SENT:,}", SAVED, SHARE, *costs, f"-{LESS}"]
+
+
+def test_the_page_of_the_session_has_them(url: str) -> None:
+    with visit(url) as client:
+        told = tiles(client.get(costs_url("", "mixed")).text)
+    assert told["tokens sent"] == f"{SENT:,}"
+    assert told[f"tokens saved: {WITHOUT:,} without us"] == SAVED
+    assert told["begins like the call before, and may be cached"] == SHARE
+    assert told[f"cost of inputs: {COST_WITHOUT:,} without us"] == f"{COST:,} units"
+    assert told["effect on cost"] == f"-{LESS}"
+
+
+def test_the_comparison_has_them(url: str) -> None:
+    with visit(url) as client:
+        html = read(client, "/compare?by=session")
     lines = {
         title: texts(rest, "td")[1]  # dear, mixed, same
-        for title, rest in re.findall(r'<tr><th scope="row">([^<]*)(.*?)</tr>', compared, re.DOTALL)
+        for title, rest in re.findall(r'<tr><th scope="row">([^<]*)(.*?)</tr>', html, re.DOTALL)
     }
-    assert lines["tokens sent"] == f"{sent:,}"
-    assert lines["tokens without us"] == f"{before:,}"
-    assert lines["tokens saved"] == f"{before - sent:,} ({saved})"
-    assert lines["cached prefix"] == f"{cached} ({share})"
-    assert lines["cost of inputs, units"] == f"{cost:,}"
-    assert lines["without us, units"] == f"{without:,}"
-    assert lines["cost saved, units"] == f"{without - cost:,} ({effect.lstrip('-')})"
-    assert lines["effect on cost"] == effect
+    wanted = {
+        "tokens sent": f"{SENT:,}",
+        "tokens without us": f"{WITHOUT:,}",
+        "tokens saved": f"{WITHOUT - SENT:,} ({SAVED})",
+        "cached prefix": f"{CACHED} ({SHARE})",
+        "cost of inputs, units": f"{COST:,}",
+        "without us, units": f"{COST_WITHOUT:,}",
+        "cost saved, units": f"{COST_WITHOUT - COST:,} ({LESS})",
+        "effect on cost": f"-{LESS}",
+        "not comparable, units": "300",
+    }
+    assert {title: lines[title] for title in wanted} == wanted
+
+
+def test_the_commands_have_them(url: str) -> None:
     report = " ".join(ce("report", "mixed", "--store", url, columns=400).stdout.split())
-    assert f"{sent:,} sent, {before:,} without us · saved {before - sent:,} ({saved})" in report
-    assert f"({share}), and may be" in report
-    assert (
-        f"{cost:,} for inputs, {without:,} without us · saved {without - cost:,} ({effect.lstrip('-')})"
-        in report
-    )
+    less = f"saved {WITHOUT - SENT:,} ({SAVED})"
+    assert f"{SENT:,} sent, {WITHOUT:,} without us · {less}" in report
+    assert f"({SHARE}), and may be" in report
+    less = f"saved {COST_WITHOUT - COST:,} ({LESS})"
+    assert f"{COST:,} for inputs, {COST_WITHOUT:,} without us · {less}" in report
     table = ce("compare", "--by", "session", "--store", url, columns=200).stdout
-    assert re.search(rf"cost of inputs, units +\S+ +{cost:,} ", table)
+    assert re.search(rf"cost of inputs, units +\S+ +{COST:,} ", table)
 
 
 def test_a_session_that_became_dearer_and_one_with_dearer_turns_are_marked_apart(url: str) -> None:
