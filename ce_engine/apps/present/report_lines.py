@@ -115,6 +115,10 @@ _DECISIONS = {
     ),
     ("dropped", "expired"): ("candidate expired", "candidates expired"),
     ("kept", "never_out"): ("group that is never left out", "groups that are never left out"),
+    ("kept", "pinned"): (
+        "group that stays with what was brought in for it",
+        "groups that stay with what was brought in for them",
+    ),
     ("kept", "fits"): ("group that fits", "groups that fit"),
     ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
 }
