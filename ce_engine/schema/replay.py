@@ -115,6 +115,7 @@ class PassedOver(Schema):
         kind: `message` or `evidence`; else the section that it would stand in.
         reason: why, as in `PruneDecision.reason`: `over_budget`, `conflict`, `duplicate`, ...
         tokens: what it would have cost.
+        room: tokens that were free for it, where it was too much.
         who: who said it, or where it is from.
         at: when (UTC, ISO 8601), if that is known.
         score: its relevance; `None` of what relevance did not find.
@@ -125,6 +126,7 @@ class PassedOver(Schema):
     kind: str
     reason: str
     tokens: int
+    room: int | None = None
     who: str = ""
     at: str = ""
     score: float | None = None

@@ -16,13 +16,13 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 9620,
+    "ce_engine/apps": 10060,
     "ce_engine/audit": 3350,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4630,
+    "ce_engine/prepare": 4700,
     "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2810,
+    "ce_engine/schema": 2820,
     "ce_engine/sessions": 1620,
     "ce_engine/stores": 8140,
     "ce_engine/testing": 2430,

@@ -21,7 +21,7 @@ from ce_engine.apps.present.links import Links, arguments
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
-from ce_engine.apps.present.turn_view import Fold, folded, reason_words, turn_rows
+from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
 from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
 from ce_engine.audit.compare.reading import calls_of
@@ -208,7 +208,6 @@ def _words(say: Say) -> dict[str, Any]:
         **sayers(say),
         "titles": {name: say(title) for name, title in TITLES.items()},
         "meanings": {name: say(text) for name, text in MEANINGS.items()},
-        "why": lambda reason: reason_words(reason, say),
         "features": {name: say(word) for name, word in FEATURES.items()},
         "legend": say(LEGEND),
         "language": getattr(say, "code", "en"),

@@ -73,6 +73,8 @@ class Cutter:
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
         self.goes_on = False
         """Whether a cut goes on where the one before ended."""
+        self.pinned: set[str] = set()
+        """Groups that stay for what stands before them, by their anchors."""
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
@@ -101,6 +103,7 @@ class Cutter:
             return made
         if on := self._go_on(made, room, marks):
             return on
+        self.pinned.clear()
         while self.held.costs:  # what is brought back is chosen anew, with what goes now
             self.held.release()
         for group, must in zip(self.line.groups, least, strict=True):
@@ -133,7 +136,9 @@ class Cutter:
 
     def _keep_pinned(self) -> None:
         for group in self.line.groups:
-            group.must |= group.anchor in self.held.costs
+            if group.anchor in self.held.costs and not group.must:
+                group.must = True
+                self.pinned.add(group.anchor)
 
     def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
         """The cut that was `made` behind the one that stands, if it leaves room enough.

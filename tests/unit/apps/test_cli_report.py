@@ -216,7 +216,7 @@ def test_options_that_do_not_go_together(at: tuple[str, ...]) -> None:
 
 
 def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
-    lost = [("m:1", 79), ("summary", 1)]
+    lost = [("m:1", "over_share", 79), ("m:2", "over_reserve", 4), ("summary", "over_budget", 1)]
     report = Report(
         turn_id="t-1",
         stable_prefix_hash="m",
@@ -224,15 +224,16 @@ def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
         token_used=643,
         prune_decisions=[
             PruneDecision(
-                block_id=name, action="dropped", reason="over_budget", token_estimate=9, count=count
+                block_id=name, action="dropped", reason=why, token_estimate=9, count=count
             )
-            for name, count in lost
+            for name, why, count in lost
         ],
     )
     data = report.model_dump(mode="json", exclude={"turn_id"})
     put(engine.store.url, TurnRow("t-1", report=data))
     text = report_of(engine, "--turn", "1")
-    assert "79 candidates over the share for what comes back" in text
+    assert "79 candidates over an agent's share for what comes back" in text
+    assert "4 candidates over what may come back for a question that does not go back" in text
     assert "1 block that found no room in what was left" in text
     assert "643/1,500 · 857 free" in text
 

@@ -18,15 +18,8 @@ from ce_engine import (
 from ce_engine.apps.present.html_text import DIFF_CHARS, difference, line, plain, visible
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.turn_view import (
-    ACTIONS,
-    WHY,
-    Fold,
-    Row,
-    folded,
-    reason_words,
-    turn_rows,
-)
+from ce_engine.apps.present.reasons import ACTIONS, WHY, reason_words
+from ce_engine.apps.present.turn_view import Fold, Row, folded, turn_rows
 from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.present.what_if_view import WhatIfView
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user

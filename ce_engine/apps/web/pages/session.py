@@ -12,11 +12,14 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import cached_share, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
-from ce_engine.apps.present.session_search import search
+from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
+from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
+from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 
@@ -57,7 +60,8 @@ async def session(request: Request) -> Response:
         bad=BAD,
         sums=_sums(found, turns),
         columns=_columns(found, scope),
-        find=query.get("find", ""),
+        find=query.get("find", "").strip(),
+        turn_count=len(turns),
     )
 
 
@@ -171,7 +175,22 @@ async def find(request: Request) -> Response:
         document = await reader.store.get_session(scope) if wanted else None
         turns = await reader.store.list_turns(scope) if wanted else []
     hits = search(document, turns, wanted) if document is not None else None
-    return page(request, "session_find.html", scope=scope, hits=hits, find=wanted)
+    where = _where(hits, document, turns) if hits is not None and document is not None else {}
+    answer = page(request, "session_find.html", scope=scope, hits=hits, find=wanted, where=where)
+    more = {"lane": query["lane"]} if "lane" in query else {}
+    # Who comes back to the page, or goes on from it, has the word still.
+    answer.headers["HX-Replace-Url"] = session_url(
+        scope.user_id, scope.session_id, **more, find=wanted
+    )
+    return answer
+
+
+def _where(
+    hits: Hits, document: SessionDocument, turns: Sequence[TurnRow]
+) -> dict[str, Whereabouts]:
+    """Where each of what was found went."""
+    found = [hit.id for hit in hits.hits]
+    return evidence_whereabouts(found, turns) | whereabouts(found, document, turns)
 
 
 routes = [

@@ -20,21 +20,21 @@ from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
-    WHY,
     Fold,
     Row,
     folded,
-    passed_reason,
-    reason_words,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
+from ce_engine.apps.present.whereabouts import whereabouts
+from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
@@ -51,6 +51,9 @@ from ce_engine.schema.scope import Scope
 
 SECONDS = 20.0
 """How long a turn is made again before the page goes on without."""
+
+LINE = 220
+"""Characters of a text that stand on a line."""
 
 PLACEMENTS = ("cache", "seed")
 
@@ -105,19 +108,22 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(stored, say),
         **_figures(stored, report, say),
+        **_reasons(stored, report, say),
         **_costs(reader, stored, say),
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
-        why=lambda reason: reason_words(reason, say),
-        passed_reason=passed_reason,
+        why=partial(reason_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
         source=_source(links, say),
         back=_back(stored),
-        texts=_texts(stored.document),
+        shown_text=_shown_text(stored.document, find),
+        where=whereabouts(
+            (r.message.message_id or "" for r in rows if r.message), stored.document, stored.turns
+        ),
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
@@ -212,13 +218,18 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
-        "decisions": [
-            (d, decision_words(d, say), WHY.get((d.action, d.reason), ""))
-            for d in report.prune_decisions
-        ]
+        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
         if report
         else [],
     }
+
+
+def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+    """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
+    if report is None:
+        return {}
+    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say)
+    return {"notes": told.notes(), "passed_words": told.passed}
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
@@ -261,9 +272,17 @@ def _back(stored: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
     return of
 
 
-def _texts(document: SessionDocument) -> dict[str, str]:
-    found = {m.message_id: m.content for m in document.session.messages if m.message_id}
-    return found | {name: e.content for name, e in document.evidences.items() if name not in found}
+def _shown_text(document: SessionDocument, find: str) -> Callable[[str], str]:
+    """What a message or evidence says, by its id, on a line: its beginning, or round what is found in it."""
+    texts = {name: e.content for name, e in document.evidences.items()}
+    texts |= {m.message_id: m.content for m in document.session.messages if m.message_id}
+
+    def of(name: str) -> str:
+        text = texts.get(name, "")
+        begin = beginning(text, LINE, find)
+        return ("…" if begin else "") + text[begin : begin + LINE]
+
+    return of
 
 
 def _asks(query: QueryParams) -> bool:

@@ -73,8 +73,10 @@ def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClie
     html = page_of(pages, 15, find="invoice")
     steps = [plain(f"<div{step}") for step in html.split('<div class="step is-dropped')[1:]]
     [invoice] = [step for step in steps if INVOICE in step]
-    assert "It stands before the cut." in invoice
-    assert "Relevance" in invoice
+    assert "so the cut moved in this turn" in invoice
+    assert re.search(
+        r"Looked at to be brought back: 0\.\d\d .* It scored far less than the best", invoice
+    )
 
 
 def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
@@ -94,7 +96,30 @@ def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -
 def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
     text = plain(page_of(pages, 15))
     assert "Looked at, and not brought in" in text
-    assert "Relevance looked at it, and what scored better took the room." in text
+    told = re.findall(
+        r"It needs (\d+) tokens, and (\d+) might be taken: the question was not", text
+    )
+    assert told
+    assert all(int(needs) > int(free) for needs, free in told)
+    assert "The question was not seen to go back to what was said earlier" in text
+    assert "The question was seen to go back" in plain(page_of(pages, 16))
+
+
+def test_a_cut_that_stands_names_the_turn_that_made_it(pages: TestClient) -> None:
+    text = plain(page_of(pages, 14))
+    made = re.search(
+        r"It stands before the cut, which turn (\d+) made and which stands since", text
+    )
+    assert made is not None
+    assert int(made[1]) < 14
+    assert "so the cut moved in this turn" in plain(page_of(pages, int(made[1])))
+
+
+def test_what_is_never_left_out_is_told_of_this_turn_alone(pages: TestClient) -> None:
+    for turn in (14, 15, 16):
+        text = plain(page_of(pages, turn))
+        assert text.count("never left out of it") == 1
+        assert "The question of this turn is never left out of it." in text
 
 
 def test_neighbours_left_out_are_folded_and_searched_all_the_same(pages: TestClient) -> None:
@@ -232,3 +257,53 @@ def test_deleted_texts_are_told_as_deleted(tmp_path: Path) -> None:
         text = plain(page_of(client, 2))
     assert "In the blue folder" not in text
     assert "The text is not there: deleted" in text
+
+
+def row_of(html: str, text: str) -> str:
+    """The row of the message that says this."""
+    steps = re.split(r'(?=<div class="step )', html.partition('<div class="journey">')[2])
+    return next(step for step in steps if text in plain(step))
+
+
+def test_a_message_says_where_it_went_and_leads_there(pages: TestClient) -> None:
+    for turn in (2, 15, 16):  # of the past and of what came later
+        row = row_of(page_of(pages, turn), INVOICE)
+        told = re.search(
+            r"Where it went, by turns: (.*?)(?: Decision| (?:kept|dropped)|$)", plain(row)
+        )
+        assert told is not None
+        assert re.search(r"as a message 1 ?–", told[1])
+        assert re.search(r"quoted [\d, ]*16", told[1])
+        assert re.search(r"left out \d+ ?– ?15", told[1])
+    links = re.findall(r'href="(/turn\?[^"]*turn=16[^"]*)"', row_of(page_of(pages, 2), INVOICE))
+    there = pages.get(links[0].replace("&amp;", "&"))
+    assert "Turn 16 of 16" in plain(there.text)
+    assert "new in turn 1" in plain(row_of(page_of(pages, 15), INVOICE))
+    assert "answer of turn 1" in plain(row_of(page_of(pages, 15), "Noted."))
+
+
+def test_a_word_goes_along_from_turn_to_turn_and_is_marked(pages: TestClient) -> None:
+    html = page_of(pages, 14, find="INVOICE")
+    assert "Looked for: INVOICE · 1 message of this turn has it." in plain(html)
+    [after] = re.findall(r'rel="next" href="([^"]*)"', html)
+    html = pages.get(after.replace("&amp;", "&")).text
+    assert "Turn 15 of 16" in plain(html)
+    assert {"invoice", "INVOICE"} == set(texts(html, "mark"))
+    [before] = re.findall(r'rel="prev" href="([^"]*)"', html)
+    assert "find=INVOICE" in before
+    assert "find=INVOICE" in next(iter(re.findall(r'href="(/session\?[^"]*)"', html)))
+    assert "No message of this turn has it." in plain(page_of(pages, 15, find="zebra"))
+
+
+def test_what_is_found_far_inside_a_long_text_is_in_sight(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    engine.sync.check()
+    HostApp(engine, SCOPE).ask(
+        "Nothing of it. " * 400 + "文件夹 <b>blue</b>. " + "No. " * 99, "So."
+    )
+    engine.sync.close()
+    with visit(found) as client:
+        html = page_of(client, 1, find="文件夹 <B>BLUE")
+    assert texts(html, "mark")[-1] == "文件夹 <b>blue"
+    assert "<b>blue" not in html
