@@ -211,6 +211,14 @@ KINDS: tuple[Kind, ...] = (
     ("cities and countries", lambda: R.choice(CITIES), ("we moved to {} in spring", "my flight to {} is late")),
 )  # fmt: skip
 
+APART = (
+    '[{{"name": "DB_PASSWORD", "value": "{}"}}]',
+    '{{"password": {{"value": "{}"}}}}',
+    '["login", "--password", "{}"]',
+    '[{{"名称": "登录密码", "值": "{}"}}]',
+    "curl -u ann:{} https://example.com",
+)
+
 CLEAN = (
     "Order {d8} shipped, invoice {d6} of 2026-03-04 total 1,{d3}.00",
     "commit {h40} merged, build 2.{d2}.{d3}, took {d4} ms",
@@ -266,6 +274,8 @@ def main() -> None:
     rows = [(name, [made(make, sentences) for _ in range(EACH)]) for name, make, sentences in KINDS]
     numbers = [(form.format(value), value) for value, form in (national() for _ in range(3 * EACH))]
     rows.insert(12, (f"numbers of {len(FORMS)} countries and kinds, behind a label", numbers))
+    apart = [made(password, APART) for _ in range(EACH)]
+    rows.insert(8, ("passwords apart from their label, in JSON, commands and headers", apart))
     for name, cases in rows:
         print(
             f"| {name} | {' | '.join(f'{recall(each, cases):.0f} %' for each in there.values())} |"

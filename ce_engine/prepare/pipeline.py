@@ -74,8 +74,8 @@ def assemble(
         items: the line, host messages and stored ones, in order.
         fixed: tokens of tool schemas, response format and the reply's priming.
         limit: what everything together may cost.
-        marks: the lane's standing cut. With what is below it, nothing is assembled where it does not
-            stand any more (`Outcome.cut.stands`): all items are needed then.
+        marks: the lane's standing cut. With what is below it, nothing is assembled where it is not told by
+            what is above whether it stands or where it moves: all items are needed then.
         config: the run's configuration.
         sources: what the stages ask for.
         pruner: chooses among the candidates.
@@ -91,13 +91,15 @@ def assemble(
         return run.run(marks, inject=inject)
 
     outcome = made(marks)
-    for moved in (CutMarks(budget=marks.budget, pins=marks.pins), CutMarks()):
+    again = [CutMarks(budget=marks.budget, pins=marks.pins), CutMarks()]
+    if marks.below:
+        again = [CutMarks(below=marks.below, pins=marks.pins)]
+    for moved in again:
         if not outcome.crowded:
             break
-        if marks.below:
-            outcome.cut.stands = False
-            break
         outcome = made(moved)
+    if marks.below and outcome.crowded:
+        outcome.cut.stands = outcome.cut.moved = False
     return outcome
 
 
@@ -153,7 +155,8 @@ class _Assembly:
             out.cut = self.cutter.cut_around_pins(room, marks)
         else:
             out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
-        if below and not out.cut.stands:
+        if below and not (out.cut.stands or (out.cut.moved and self.cutter.moves_alone)):
+            out.cut.moved = False
             return out
         if sharing and out.cut.moved and self.policy is not TOOLS:
             spare = self.cutter.spare(out.cut, self._query(), room)

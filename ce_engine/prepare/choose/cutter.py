@@ -11,7 +11,7 @@ from ce_engine.prepare.choose.candidates import ALWAYS, FEW, MESSAGE, SHORT, cos
 from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import CHAT, TOOLS, policy
-from ce_engine.prepare.choose.tail import tail
+from ce_engine.prepare.choose.tail import MESSAGES, tail
 from ce_engine.prepare.compose.render import knowledge
 from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.message_groups import MessageLine
@@ -185,6 +185,12 @@ class Cutter:
             short=lambda item: self.groups.short(item)[1],
             least=reserve // 2 if self.own else None,
         )
+
+    @property
+    def moves_alone(self) -> bool:
+        """Whether a new cut follows from what is above the standing one: the newest messages are there, and no pins hold it."""
+        newest = [group for group in self.line.groups if group.past]
+        return self.policy is not TOOLS and len(newest) >= MESSAGES
 
     def spare(self, cut: Cut, query: str, room: int) -> int:
         """Tokens for more of the newest messages: where relevance would bring little back, and not all of the room."""

@@ -51,9 +51,9 @@ _OPERATOR = (
     r"(?:[ ](?:for|to|of|on|at)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ]is[ ]|:))?"
     r"[ ]?(?:[\"'`”’」』】][\])）]?)?\*{0,2}"
     r"(?::[ ]?[A-Za-z][A-Za-z\[\]|, ]{0,24}(?==))?"  # a type between: `password: str = "..."`
-    r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|[-–—][ ])"
+    r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|→|[-–—][ ])(?:</[a-z]{1,8}>)?"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
-    r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改为|改成|重置为|填)[:：]?)?"
+    r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改[为成]了?|换成了?|重置为|填)[:：]?)?"
     r"[ \t]{0,8}(?:\*\*[ ]?)?(?P<quote>[\"'`“‘「『]?)"
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
@@ -288,27 +288,3 @@ LABELLED_NUMBERS = (
     ),
 )
 """Labelled values with digits, tried only where there are some."""
-
-
-# Keys of JSON
-
-_KEY_SIGNS = re.compile(r"[^a-z0-9\u4e00-\u9fff]+")
-_KEY_ENDS = {
-    "PASSWORD": labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
-    "SECRET": labels(
-        "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
-        "密钥|秘钥|密鑰|令牌"
-    ),
-    "STUDENT_ID": labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
-}
-_COUNTED_KEY = re.compile(
-    r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"
-)
-
-
-def sensitive_key(key: str, value: str) -> str | None:
-    """Return the label of all that stands under a JSON key, or None for a key that says nothing."""
-    name = _KEY_SIGNS.sub("", key.lower())
-    if _COUNTED_KEY.search(name) or (name == "pwd" and value.startswith(("/", "~"))):
-        return None
-    return next((label for label, ends in _KEY_ENDS.items() if name.endswith(ends)), None)

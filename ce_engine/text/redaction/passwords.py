@@ -29,7 +29,7 @@ _TO_LINE_END = re.compile(r"[^\n\r\"'`<>{}()|;,，。；]{1,120}+(?=[\n\r]|\Z)")
 _SAID_OF_MINE = re.compile(r"(?i)\b(?:my|our|the|mi|mein|mon|meu|mijn)[ ](?:[a-z\-]{2,12}[ ])?\Z")
 
 
-def _several_words(text: str, least: int) -> bool:
+def several_words(text: str, least: int) -> bool:
     """Say whether a text of several words can be a password: no word of it is of a sentence about one."""
     parts = text.split(" ")
     if not least <= len(parts) <= 12 or any(len(part) > 24 for part in parts) or "" in parts:
@@ -50,10 +50,19 @@ def _to_line_end(label: Label) -> Bounds | None:
         return None
     lower = rest.replace(" ", "").isalpha() and rest.islower()
     signed = has_any(rest, DIGITS) and has_any(rest, "!@#$%^&*?~+")
-    if " " not in rest or not _several_words(rest, 4 if lower else 2):
+    if " " not in rest or not several_words(rest, 4 if lower else 2):
         return None
     marked = label.tail["operator"].strip() in {":", "=", "："}
     return (start, start + len(rest)) if marked and (lower or signed) else None
+
+
+def _marked_alone(label: Label, start: int, end: int) -> bool:
+    """Say whether quotes alone mark a password: `WITH PASSWORD 'x'`, where the first reads as closing the label."""
+    text, value = label.text, label.text[start:end]
+    quotes = text[start - 1] in "\"'`“‘「『" and not text[end : end + 1].strip("\"'`”’」』")
+    if not quotes or end == len(text) or text[end].isspace() or not text[label.end].isspace():
+        return False
+    return " " not in value and password_value(value, explicit=False)
 
 
 def password(label: Label) -> Bounds | None:
@@ -63,7 +72,8 @@ def password(label: Label) -> Bounds | None:
     value, behind = text[start:end], text[end : end + 2]
     operator = label.tail["operator"]
     flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
-    if not (label.joined or flag) or (operator == ">" and behind != "</"):
+    led = label.joined or flag or _marked_alone(label, start, end)
+    if not led or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML
     shouted = word.isupper() and operator == "="
     if shouted and word == "PWD":
@@ -72,7 +82,7 @@ def password(label: Label) -> Bounds | None:
         return longer
     if " " in value and not (shouted or word.lower() == "passphrase"):
         # Else a text of a user interface: "Enter your password".
-        return (start, end) if quoted and _several_words(value, 2) else None
+        return (start, end) if quoted and several_words(value, 2) else None
     if not quoted and is_code(label, value, behind):
         return None
     explicit = quoted or shouted or (label.chinese and operator is not None)
@@ -106,9 +116,23 @@ def _foreign(label: Label) -> Bounds | None:
     if _FOREIGN_PROSE.match(value) or (not quoted and is_code(label, value, behind)):
         return None
     if " " in value:
-        return (start, end) if quoted and _several_words(value, 2) else None
+        return (start, end) if quoted and several_words(value, 2) else None
     asian = label.text[label.start] > "\u0e00"
     return (start, end) if password_value(value, explicit=quoted or asian) else None
+
+
+_CHANGE = re.compile(
+    r"(?i)(?<![a-z])(?:changed?|set|reset|updated?)[ ](?:my|the|our|your|its|his|her|their)?[ ]?(?:[a-z\-]{2,12}[ ])?\Z"
+)
+
+
+def _changed(label: Label) -> Bounds | None:
+    """`I changed my password to ...`."""
+    text, (start, end, _) = label.text, cut(label)
+    if _CHANGE.search(text, max(0, label.start - 32), label.start) is None:
+        return None
+    value = text[start:end]
+    return (start, end) if " " not in value and password_value(value, explicit=False) else None
 
 
 _PHRASE_WORDS = re.compile(r"[a-z]{3,8}(?:[ ,\n]{1,3}[a-z]{3,8}){11,23}(?![a-z])")
@@ -136,6 +160,13 @@ PASSWORDS = (
         _FOREIGN,
         re.compile(rf"(?i:{_FOREIGN_OPERATOR})(?P<value>{_VALUE})"),
         _foreign,
+    ),
+    Labelled(
+        "password",
+        "PASSWORD",
+        labels("password|passwd|passphrase|passcode"),
+        re.compile(rf"[ ]to[ ](?P<operator>)(?P<quote>[\"'`“‘]?)(?P<value>{_VALUE})"),
+        _changed,
     ),
     Labelled(
         "seed_phrase",

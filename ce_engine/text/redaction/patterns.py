@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/4"
+VERSION = "patterns/5"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {
@@ -81,7 +81,7 @@ def _tokens() -> dict[str, Token]:
         ("slack_token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", rf"{url}{{16,}}"),
         ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{word}{{16,}}"),
         ("huggingface_token", "hf_ api_org_", rf"{word}{{30,}}"),
-        ("model_provider_key", "gsk_ r8_ fw_", rf"{word}{{30,}}"),
+        ("model_provider_key", "gsk_ r8_", rf"{word}{{30,}}"),
         ("model_provider_key", "xai- pplx- nvapi- tvly-", rf"{url}{{24,}}"),
         ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"\w{32,}"),
         ("npm_token", "npm_", rf"{word}{{36}}"),
@@ -95,6 +95,11 @@ def _tokens() -> dict[str, Token]:
         ("mail_service_key", "key-", "[0-9a-f]{32}(?![0-9a-f])"),
         ("service_token", "dckr_pat_ glsa_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{url}{{20,}}"),
         ("service_token", "lin_api_ ntn_ sbp_", rf"{word}{{20,}}"),
+        ("service_token", "dp.pt. dp.st. dp.ct. dp.sa.", rf"(?:{word}{{1,32}}\.)?{word}{{40,}}"),
+        ("service_token", "figd_ pcsk_", rf"{url}{{36,}}"),
+        ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+        ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){word}{{20,}}(?!\w)"),
+        ("bot_token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{word}{{20,26}}\.{url}{{6}}\.{url}{{27,}}"),
     )  # fmt: skip
     return {
         prefix: Token(rule, re.compile(body, re.ASCII))
@@ -205,6 +210,9 @@ SHAPES = (
         "webhook",
         "hooks.slack.com",
         r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
+    ),
+    _secret(
+        "shared_signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/_\-]{30,200}={0,2})", looks_random
     ),
     _in_url("", r"[^\s/@\"'<>]{1,128}(?:@[^\s/@?#&,;\"'<>]{1,128}){0,4}"),
     # Drivers of databases take a `/` in it; a port is none, nor the path behind `git@host:`.

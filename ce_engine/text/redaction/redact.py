@@ -151,7 +151,8 @@ class PatternRedactor:
         """Replace in keys, strings and whole numbers of nested data.
 
         A key is the label of its value (`{"phone": "4155552671"}`); the value of one that names a
-        secret (`password`, `authorization`, `学号`) is taken out whole.
+        secret (`password`, `authorization`, `学号`) is taken out whole. So is a secret in an object under
+        such a key, beside a name (`{"name": "password", "value": ...}`) or behind an option of a list.
 
         Raises:
             RedactionError: something is no JSON, or nested deeper than 1,000 levels.

@@ -43,6 +43,7 @@ from ce_engine.text.redaction.patterns import (
     is_token,
     mail_at,
 )
+from ce_engine.text.redaction.structured_text import COMMANDS, STRUCTURED
 from ce_engine.text.redaction.wallets import WALLETS
 
 
@@ -71,7 +72,7 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
         yield from _labelled(_BEFORE_SOME, text, lower, _before(lower, some))
     if digits:
         yield from _labelled(_BEFORE_NUMBERS, text, lower, _before(lower, digits))
-    shapes = list(_shapes(SHAPES, text, lower, ((0, len(text)),)))
+    shapes = list(_shapes((*SHAPES, *COMMANDS), text, lower, ((0, len(text)),)))
     yield from shapes
     if some:
         yield from _shapes(SHAPES_WITH_DIGITS, text, lower, list(_windows(some)))
@@ -157,7 +158,7 @@ class _Table(NamedTuple):
         )
 
 
-_ANYWHERE = _Table.of(*PASSWORDS, *LABELLED)
+_ANYWHERE = _Table.of(*PASSWORDS, *LABELLED, *STRUCTURED)
 _BEFORE_SOME = _Table.of(*LABELLED_SHORT, *LABELLED_NATIONAL)
 _BEFORE_NUMBERS = _Table.of(*LABELLED_NUMBERS)
 

@@ -231,7 +231,7 @@ class Preparation:
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())
-        if marks.below and not outcome.cut.stands:
+        if marks.below and not (outcome.cut.stands or outcome.cut.moved):
             marks, items, outcome = assembled(None)
         outcome.leave_out(self.collected.left_out)
         if pruner.failed:
@@ -319,11 +319,8 @@ class Preparation:
         lane.sent.follow(call.messages, alike, self.places, arrived, found.line, of)
         if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
-        if call.by_hand and self.question is not None:
-            # What came before stands here alone, also where the list goes on with its tools' results.
-            log = view.log
-            root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
-            found.bring = EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
+        elif self.question is not None:
+            found.bring = self._before(self.question)
         self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self.history.known, self.history.keeps = items, True
         self._abandon()
@@ -331,6 +328,13 @@ class Preparation:
             rule, asked = {"rule": code}, call.request_id
             event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
             self.records.events.append(event)
+
+    def _before(self, question: int) -> EarlierLanes:
+        """What came before a question by hand: it stands there alone, also where its list goes on with results."""
+        log = self.view.log
+        flying = frozenset(map(log.root, self.view.in_flight()))
+        root = log.root(question)
+        return EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
 
     def _earlier(self, found: Reconciliation) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
@@ -394,8 +398,11 @@ class Preparation:
         self.view.pin(self.lane_key, outcome.pins)
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
+        known = outcome.line.below
+        if known is not None and not outcome.cut.moved:
+            return
         if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
-            below.told.update(archive_below(self.view.log, below, self.archive))
+            below.told.update(archive_below(self.view.log, below, self.archive, known))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

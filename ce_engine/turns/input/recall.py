@@ -81,6 +81,7 @@ class Recall:
         self.query, self.sent = "", list[int]()
         self.looked_at: set[str] = set()
         self._entries: dict[int, Candidate] = {}
+        self._open: dict[int, bool] = {}
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
 
@@ -152,7 +153,7 @@ class Recall:
             for n, score in self.view.search_messages(
                 query,
                 most,
-                lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
+                lambda n: n in sent or not self._may_return(n),
                 range(self._before(sent)),
                 self.vectors,
             )
@@ -175,6 +176,13 @@ class Recall:
             if was_here and evidence_id not in present and self._may_read(row):
                 found.append(document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _may_return(self, n: int) -> bool:
+        """Whether an entry may be brought in where it does not go out; found out once."""
+        known = self._open.get(n)
+        if known is None:
+            known = self._open[n] = not self._is_broken_off(n) and self.may_recall(n)
+        return known
 
     def _entry(self, n: int, score: float) -> Candidate:
         """An entry as a candidate; made once, for a call may ask for some and then for more."""

@@ -25,7 +25,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.enums import BlockType, Layer, Priority
-from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.tables.packing import pack, shorten, unpack
 from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing.host import HostApp, user

@@ -12,9 +12,12 @@ from ce_engine import (
     BudgetConfig,
     ConfigError,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
     Message,
     ModelCall,
     ObservabilityConfig,
+    PruneConfig,
     RedactionConfig,
     RedactionRules,
     Retrieval,
@@ -22,6 +25,7 @@ from ce_engine import (
     Role,
     RuntimeConfig,
     Scope,
+    SourceKind,
     TaskRun,
     ToolRun,
     create_context_engine,
@@ -176,6 +180,24 @@ def test_who_opts_out_fetches_no_evidence_of_before(engines: Any) -> None:
     assert "otter" in before.sync.fetch_evidence(ANNA, one)
     assert "otter" not in engine.sync.fetch_evidence(ANNA, one)
     assert "otter" not in before.sync.fetch_evidence(ANNA, one, config=before.config_of(out))
+
+
+@pytest.mark.req("A-11")
+@pytest.mark.parametrize("where", ["engine", "call"])
+def test_what_is_excluded_by_its_sensitivity_is_not_fetched(engines: Any, where: str) -> None:
+    """One engine for several installations: the one that excludes it has tools of its own."""
+    excludes = RuntimeConfig(
+        prune=PruneConfig(exclude_sensitivity=frozenset({"secret"})), locale="zh"
+    )
+    engine = engines(excludes if where == "engine" else RuntimeConfig())
+    source = EvidenceSource(kind=SourceKind.RAG, name="book")
+    kind, more = EvidenceType.RAG_DOC, {"sensitivity": "secret"}
+    one = engine.sync.record_evidence(ANNA, SAID, source, kind, metadata=more).evidence_id
+    own = engine.config_of(excludes)
+    assert "otter" not in engine.sync.fetch_evidence(ANNA, one, config=own)
+    assert "没有证据" in engine.sync.fetch_evidence(ANNA, one, config=own)
+    if where == "call":
+        assert "otter" in engine.sync.fetch_evidence(ANNA, one)
 
 
 @pytest.mark.req("B-03", "B-08")

@@ -1,0 +1,151 @@
+"""Data inside texts, whole or broken off: JSON, reprs, headers and commands whose names stand apart from their values."""
+
+from __future__ import annotations
+
+import re
+
+from ce_engine.text.redaction.key_names import (
+    ALL,
+    NAME,
+    RANDOM,
+    VALUE_WORDS,
+    Hint,
+    is_random,
+    is_secret,
+    key_name,
+    name_of_pair,
+    option,
+)
+from ce_engine.text.redaction.labelled import Label, Labelled, labels
+from ce_engine.text.redaction.patterns import Bounds, Shape, password_value
+
+
+_MARK = "[ ]?[\"']"  # the space is what is left of a backslash: JSON inside JSON
+_COLON = rf"{_MARK}\s{{0,4}}:\s{{0,4}}"
+_FIELD = rf"[\"'][\w\-]{{1,32}}{_COLON}(?:[\"'][^\"'\n]{{0,80}}[\"']|[\w.\-]{{1,24}})\s{{0,4}},\s{{0,64}}"
+_VALUE_KEY = rf"[\"'](?i:[a-z_\-]{{0,16}}?(?:{'|'.join(VALUE_WORDS)})){_COLON}"
+_BEGIN = r"(?P<quote>[\"'])(?P<value>[^\"'\n])"
+_TO_VALUE = rf"(?:{_FIELD}){{0,3}}?{_VALUE_KEY}"
+
+_IN_OBJECT = re.compile(rf"s?{_COLON}(?:\{{\s{{0,64}}{_TO_VALUE}|(?P<list>\[\s{{0,64}})){_BEGIN}")
+_BESIDE = re.compile(rf"{_MARK}\s{{0,4}},\s{{0,64}}(?P<pair>{_TO_VALUE})?{_BEGIN}")
+
+_BEFORE = re.compile(r"[\"']([^\"'\n]{0,48})\Z")
+_NAMED = re.compile(r"[\"']([\w\-]{1,32})[ ]?[\"']\s{0,4}:\s{0,4}[\"'][^\"'\n]{0,48}\Z")
+_FIRST = re.compile(r"[\[(]\s{0,16}[\"'][^\"'\n]{0,48}\Z")
+_END = re.compile(r"[ ]?[\"']\s{0,16}[\])]")
+_REACH = 160
+
+
+def _name(label: Label) -> str:
+    """The quoted text that ends with a label, or nothing where it is not quoted."""
+    before = _BEFORE.search(label.text, max(0, label.start - 64), label.start)
+    return before[1] + label.text[label.start : label.end] if before else ""
+
+
+def _quoted(label: Label) -> Bounds | None:
+    text, start = label.text, label.tail.start("value")
+    end = text.find(label.tail["quote"], start, start + 4096)
+    return None if end < 0 else (start, start + len(text[start:end].rstrip()))
+
+
+def _accepted(label: Label, hint: Hint) -> Bounds | None:
+    bounds = _quoted(label)
+    return bounds if bounds and is_secret(label.text[slice(*bounds)], hint) else None
+
+
+def _in_object(label: Label) -> Bounds | None:
+    """`"password": {"value": "..."}` and `"passwords": ["..."]`."""
+    many = "s" if label.text[label.end] == "s" else ""
+    name = key_name(_name(label) + many)
+    listed = label.tail["list"] is not None
+    if name.inside is None or (listed and name.label is None):
+        return None
+    value = name.values == ALL or not (listed or name.values == RANDOM)
+    return _accepted(label, Hint(name.inside, value, guess=name.values == RANDOM))
+
+
+def _beside(label: Label) -> Bounds | None:
+    """`"name": "password", "value": "..."`, `"--password", "..."` and `["Authorization", "..."]`."""
+    name = _name(label)
+    kind = name_of_pair(name)
+    if kind is None:
+        return None
+    text, first = label.text, max(0, label.start - _REACH)
+    if label.tail["pair"]:
+        named = _NAMED.search(text, first, label.start)
+        right = named is not None and key_name(named[1]).role == NAME
+        return _accepted(label, Hint(kind, value=True)) if right else None
+    if taken := option(name):
+        return None if taken[2] else _accepted(label, Hint(kind, value=True))
+    if kind != "SECRET" or _FIRST.search(text, first, label.start) is None:
+        return None  # a list of two passwords, or of two words
+    bounds = _accepted(label, Hint(kind, value=False))
+    return bounds if bounds and _END.match(text, bounds[1]) else None
+
+
+_COOKIES = r"(?:[\w.\-%]{1,64}=[^\s\"'<>;]{0,4096}(?:;[ ]?)?){1,40}+"
+
+
+def _cookies(label: Label) -> Bounds | None:
+    """Those of a header, where one of them looks like chance."""
+    start, text = label.tail.start("value"), label.tail["value"].rstrip("; ")
+    pairs = (each.partition("=")[2] for each in text.split(";"))
+    return (start, start + len(text)) if any(map(is_random, pairs)) else None
+
+
+_STATEMENT = re.compile(r"(?i:\b(?:create|alter)[ ]user\b[^\n;]{0,80})\Z")
+
+
+def _in_sql(label: Label) -> Bounds | None:
+    bounds, text = _quoted(label), label.text
+    statement = _STATEMENT.search(text, max(0, label.start - 96), label.start)
+    if statement is None and not text[label.start : label.end].isupper():
+        return None  # prose: "the surface identified by 'id'"
+    right = bounds and password_value(label.text[slice(*bounds)], explicit=True)
+    return bounds if right else None
+
+
+def _command_password(value: str) -> bool:
+    return password_value(value, explicit=True)
+
+
+_PASSWORDS = labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼")
+_SECRETS = labels(
+    "secret|token|key|authorization|credential|credentials|cookie|密钥|秘钥|密鑰|令牌|凭证"
+)
+
+STRUCTURED = (
+    *(
+        Labelled("structured_secret", kind, words, tail, accept)
+        for kind, words in (("PASSWORD", _PASSWORDS), ("SECRET", _SECRETS))
+        for tail, accept in ((_IN_OBJECT, _in_object), (_BESIDE, _beside))
+    ),
+    Labelled(
+        "cookie",
+        "SECRET",
+        labels("cookie|cookies"),
+        re.compile(rf"{_MARK}?\s{{0,2}}[:=]?\s{{0,2}}[\"']?(?P<value>{_COOKIES})"),
+        _cookies,
+    ),
+    Labelled(
+        "sql_password",
+        "PASSWORD",
+        labels("identified by"),
+        re.compile(rf"[ ](?i:password[ ])?{_BEGIN}"),
+        _in_sql,
+    ),
+)
+"""Labelled values of any signs, behind more than an operator."""
+
+COMMANDS = (
+    Shape(
+        "command_password",
+        "PASSWORD",
+        "curl",
+        re.compile(
+            r"(?i:\bcurl)\b(?s:.{0,400}?)\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})"
+        ),
+        _command_password,
+    ),
+)

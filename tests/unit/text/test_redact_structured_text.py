@@ -1,0 +1,142 @@
+"""Texts of tools are data, too: JSON, headers, command lines, SQL, where a name stands apart from its value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ce_engine.text.redaction.placeholders import Numbering
+from ce_engine.text.redaction.redact import PatternRedactor
+
+
+REDACTOR = PatternRedactor()
+WORD = "hunter2Xq!"
+KEY = "PKR0CsTy4Qwb8DwkNhFdnXsiVpzz63FfkCzJr4i0"
+BASIC = "Basic YW5uOmh1bnRlcjI="
+
+
+def redacted(text: str) -> str:
+    done = REDACTOR.redact(text, Numbering(bytes(32))).text
+    assert REDACTOR.redact(done, Numbering(bytes(32))).text == done
+    return done
+
+
+DATA: list[tuple[Any, str, str]] = [
+    ({"password": {"value": WORD}}, WORD, "PASSWORD"),
+    ({"db": {"password": {"type": "plain", "value": "letmein"}}}, "letmein", "PASSWORD"),
+    ({"passwords": ["letmein"]}, "letmein", "PASSWORD"),
+    ({"api_key": {"current": WORD}}, WORD, "SECRET"),
+    ([{"name": "Authorization", "value": BASIC}], BASIC, "SECRET"),
+    ([{"name": "X-Api-Key", "value": KEY}], KEY, "SECRET"),
+    ([{"key": "DB_PASSWORD", "type": "env", "ok": True, "value": "letmein"}], "letmein", "PASSWORD"),
+    ([{"Name": "MasterPassword", "ParameterValue": WORD}], WORD, "PASSWORD"),
+    ({"fields": [{"label": "Wifi password", "text": WORD}]}, WORD, "PASSWORD"),
+    (["mysql", "--db-password", "letmein"], "letmein", "PASSWORD"),
+    (["x", "--client-secret", WORD, "-v"], WORD, "SECRET"),
+    ([["Authorization", BASIC]], BASIC, "SECRET"),
+    ({"Cookie": f"session={KEY}"}, f"session={KEY}", "SECRET"),
+    ({"name": "Set-Cookie", "value": f"sid={KEY}"}, f"sid={KEY}", "SECRET"),
+    ({"密码": {"值": "芝麻abc123"}}, "芝麻abc123", "PASSWORD"),
+    ([{"名称": "登录口令", "值": "abc123"}], "abc123", "PASSWORD"),
+    ([{"name": "访问令牌", "value": WORD}], WORD, "SECRET"),
+    ({"密钥": {"当前": WORD}}, WORD, "SECRET"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "secret", "label"), DATA)
+@pytest.mark.parametrize("form", ["json", "escaped", "indented", "nested", "python", "begun"])
+def test_data_in_a_text(value: Any, secret: str, label: str, form: str) -> None:
+    text = json.dumps(
+        value, ensure_ascii=form == "escaped", indent=2 if form == "indented" else None
+    )
+    spelled = json.dumps(secret, ensure_ascii=form == "escaped")[1:-1]
+    if form == "python":
+        text = repr(value)
+    if form == "nested":
+        text = json.dumps({"body": text}, ensure_ascii=False)
+    if form == "begun":
+        text = f"Result: {text[:-1]}"
+    assert redacted(text) == text.replace(spelled, f"[{label}_1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "label"),
+    [
+        (f"GET / HTTP/1.1\nCookie: theme=dark; session={KEY}\nAccept: */*", f"theme=dark; session={KEY}", "SECRET"),
+        (f"Set-Cookie: sid={KEY}; Path=/; HttpOnly", f"sid={KEY}; Path=/", "SECRET"),
+        (f"curl --cookie 'sid={KEY}' https://example.com", f"sid={KEY}", "SECRET"),
+        (f"curl -sS -u ann:{WORD} https://example.com", WORD, "PASSWORD"),
+        (f'curl https://example.com --user "ann:{WORD}"', WORD, "PASSWORD"),
+        ("CREATE USER ann IDENTIFIED BY 'letmein';", "letmein", "PASSWORD"),
+        ("create user ann identified by 'letmein'", "letmein", "PASSWORD"),
+        (f"ALTER USER ann WITH PASSWORD '{WORD}'", WORD, "PASSWORD"),
+        (f"the password “{WORD}” is weak", WORD, "PASSWORD"),
+        (f"Password → {WORD}", WORD, "PASSWORD"),
+        (f"<b>Password:</b> {WORD}", WORD, "PASSWORD"),
+        (f"I changed my password to {WORD} today", WORD, "PASSWORD"),
+        (f"密码 → {WORD}", WORD, "PASSWORD"),
+        (f"密码“{WORD}”太简单", WORD, "PASSWORD"),
+        (f"<b>密码：</b>{WORD}", WORD, "PASSWORD"),
+        (f"我把密码改成了{WORD}，记住", WORD, "PASSWORD"),
+        (f"口令已改为 {WORD}", WORD, "PASSWORD"),
+        (f"令牌：{KEY}", KEY, "SECRET"),
+        (f"密钥为“{KEY}”", KEY, "SECRET"),
+    ],
+)  # fmt: skip
+def test_a_label_in_other_forms(text: str, secret: str, label: str) -> None:
+    assert redacted(text) == text.replace(secret, f"[{label}_1]")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "SK" + "0a1b2c3d" * 4,
+        "dp.pt." + "aB3dE4fG5h" * 4 + "iJk",
+        "figd_" + "aB3dE4fG5h" * 4,
+        "fw_" + "aB3dE4fG5hJ7" * 2,
+        "pcsk_" + "aB3dE4fG5h_" * 5,
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+        "OTk4NjIyNDgzNDcxOTI1MjQ4.Gl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWsabcde",
+    ],
+)
+def test_keys_of_more_vendors(secret: str) -> None:
+    assert redacted(f"use {secret} 吧") == "use [SECRET_1] 吧"
+
+
+def test_the_signature_of_a_shared_url() -> None:
+    url = "https://x.blob.core.windows.net/c?sv=2020&sig={}&se=2026-12-01"
+    assert redacted(url.format("aB3d%2FeF5g7hJ9kL2mN4pQ6rS8tU0vW1xY3zA5bC7dE9%3D")) == url.format(
+        "[SECRET_1]"
+    )
+
+
+LEFT = [
+    json.dumps({"properties": {"token": {"type": "string", "description": "The token"}, "password": {"type": "string"}}}),
+    json.dumps([{"key": "auth.password", "text": "Password"}, {"key": "forgot_password", "value": "Forgot your password?"}]),
+    json.dumps({"required": ["username", "password", "token"], "tokens": ["the", "Words2"]}),
+    json.dumps([{"name": "max_tokens", "value": "4096"}, {"name": "token", "value": "string"}]),
+    json.dumps({"token": {"symbol": "USDC", "name": "USD Coin", "decimals": 6}}),
+    json.dumps({"password": ["This field is required."], "token": ["Invalid token."]}),
+    json.dumps({"columns": ["user", "password", "email9"], "pair": ["password", "password2"]}),
+    json.dumps([{"name": "refresh_token", "content": "The token was refreshed two minutes ago."}]),
+    "['--password', '--token', '-v'], ['--max-tokens', '4096']",
+    "parser.add_argument('--password', help='the password'); add('--token', 'TOKEN')",
+    "foo('password', 'sha256'), get_token('token', default='none')",
+    "Cookie: <name>=<value>; cookie = parse(header); set-cookie: theme=dark; Path=/",
+    "curl -u user:password https://example.com; curl -u $USER:$PASS x; curl -u ann https://a.b:8080/",
+    "deletes the surface identified by 'surfaceId'",
+    "IDENTIFIED BY 'password' IDENTIFIED BY '${DB}'",
+    'the password "Enter your password" field, password "string", with password \'\'',
+    "changed the password to something else; set password to null; reset my password to continue",
+    "SKYSCRAPER SK1234 fw_initializeConfiguration fw_bar sig=abc figd_ SKIP_THIS_TEST_FOR_NOW_PLEASE",
+    "MTk4 is base64; OTHER.MODULE.ATTRIBUTE_NAME_THAT_IS_LONG_ENOUGH_TO_MATCH",
+    "密码“不能为空”，密码 → 输入框，<b>密码：</b>必填，把密码改成了新的",
+    '{"名称": "密码", "值": "string"}, {"密码": {"类型": "字符串"}}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_only_speaks_of_secrets_is_left(text: str) -> None:
+    assert redacted(text) == text
