@@ -44,6 +44,19 @@ def test_a_turn_is_opened_by_the_keyboard_alone(site: Site, tab: Page) -> None:
     expect(tab.locator("h1")).to_contain_text("Turn 5 of 27")
 
 
+def test_turns_that_became_dearer_are_listed_and_marked_in_the_table(site: Site, tab: Page) -> None:
+    visited(site, tab)
+    listed = tab.locator("#costs [data-dearer]")
+    marked = tab.locator("#turns tr", has=tab.locator(".chip.dearer"))
+    assert listed.count() > 0
+    expect(marked).to_have_count(listed.count())
+    turn = listed.first.get_attribute("data-dearer")
+    expect(marked.first.locator("a").first).to_have_text(str(turn))
+    listed.first.locator("a").click()
+    tab.wait_for_url(re.compile(rf"/turn\?.*turn={turn}$"))
+    expect(tab.locator("h1")).to_contain_text("this turn dearer than without us")
+
+
 def test_a_turn_is_opened_by_a_click_on_its_bar(site: Site, tab: Page) -> None:
     visited(site, tab)
     plot = tab.locator(".timeline .plot svg")

@@ -56,6 +56,7 @@ def test_what_if_answers_while_it_is_typed(site: Site, tab: Page) -> None:
     tab.get_by_label("Whole window").fill("20000")
     expect(tab.locator("#instead")).to_contain_text("nothing is cut")
     expect(tab.locator("#instead")).to_contain_text("would have gone another way")
+    expect(tab.locator("#busy")).to_be_hidden()
     tab.get_by_label("Whole window").fill("")
     tab.get_by_label("What is brought in stands").select_option("seed")
     expect(tab.locator("#instead")).to_contain_text("instead")

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ce_engine.apps.cli.options import Account, AsJson, SessionId, StoreUrl, TurnChoice, User
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of
+from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import (
     console,
     number,
@@ -23,6 +24,7 @@ from ce_engine.apps.present.output import (
     printable,
     short_id,
 )
+from ce_engine.apps.present.what_if_view import WhatIfView
 from ce_engine.config import RuntimeConfig, load_config
 from ce_engine.schema.replay import Replay, Sent, SentPart
 
@@ -74,11 +76,11 @@ def replay(
     """
     settings = load_config(text_of(config)) if config is not None else None
     texts = [text_of(path) for path in system or ()]
-    found = asyncio.run(_replay(store, session, account, user, turn, settings, texts))
+    found, links = asyncio.run(_replay(store, session, account, user, turn, settings, texts))
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        _print(console(), found)
+        _print(console(), found, links)
     if not found.equal:
         raise typer.Exit(1)
 
@@ -91,13 +93,17 @@ async def _replay(
     turn: str | None,
     config: RuntimeConfig | None,
     system: list[str],
-) -> Replay:
+) -> tuple[Replay, Links | None]:
+    """The replay, and the session's links; `None` where it was deleted just now."""
     async with engine_over(url) as engine:
         scope = await find_scope(engine.store, session, account=account, user=user)
-        return await engine.replay(scope, turn, config, system)
+        replay = await engine.replay(scope, turn, config, system)
+        document = await engine.store.get_session(scope)
+        turns = await engine.store.list_turns(scope)
+        return replay, Links(document, turns) if document is not None else None
 
 
-def _print(screen: Console, found: Replay) -> None:
+def _print(screen: Console, found: Replay, links: Links | None) -> None:
     said = "the same as it was sent" if found.equal else "NOT what was sent"
     screen.print(Text(printable(f"turn {found.turn}  {found.turn_id}: {said}"), style="bold"))
     if found.skipped:
@@ -116,6 +122,8 @@ def _print(screen: Console, found: Replay) -> None:
     screen.print(_total("as it was", found.sent))
     if found.instead is not None:
         screen.print(_total("instead", found.instead))
+        for why in WhatIfView(found, links).reasons() if links is not None else ():
+            print_under(screen, 2, why, before="· ")
     for line in found.diff:
         screen.print(Text(printable(line)), soft_wrap=True)
 

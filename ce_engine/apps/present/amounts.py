@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,10 @@ from ce_engine.text.tokens.prices import LISTED, RELATIVE, PriceTable
 
 PLACES = 1
 """Decimals of a share of a sum: two frameworks that differ by less than 1 % are told apart."""
+
+
+DIGITS, CENTS, MOST_PLACES = 4, 2, 6
+"""Digits of the least amount of money that are shown; decimals at least and at most."""
 
 
 class Tokens(Protocol):
@@ -35,22 +40,23 @@ class Amounts:
 
     Attributes:
         prices: the table; units where nobody knows a price.
-        largest: of the amounts that stand together: all have as many places as it needs.
+        least: of the amounts that stand together: all have as many places as it needs.
     """
 
     prices: PriceTable
-    largest: float = 0.0
+    least: float = 0.0
 
     @classmethod
     def of(cls, prices: PriceTable, values: Iterable[float]) -> Amounts:
-        return cls(prices, max(values, default=0.0))
+        return cls(prices, min((value for value in values if value > 0), default=0.0))
 
     @property
     def places(self) -> int:
         """Decimals of an amount."""
         if self.prices is RELATIVE:
             return 0
-        return 2 if self.largest >= 1 else 4 if self.largest >= 0.01 else 6
+        digits = math.floor(math.log10(self.least)) if self.least else 0
+        return min(max(CENTS, DIGITS - 1 - digits), MOST_PLACES)
 
     def rounded(self, value: float) -> float:
         """An amount as it is shown, so that differences of what is shown are right."""

@@ -60,8 +60,13 @@ class SessionCosts:
 
     @cached_property
     def amounts(self) -> Amounts:
-        """Writes amounts with as many places as its calls need."""
+        """Writes amounts of single calls."""
         return Amounts.of(self.costs.prices, (cost.sent for cost in self.costs.each))
+
+    @cached_property
+    def sums(self) -> Amounts:
+        """Writes amounts of all calls together."""
+        return Amounts.of(self.costs.prices, [self.figures.beside.inputs])
 
     def amount(self, value: float) -> str:
         """An amount of the session's money, without its unit."""
@@ -100,8 +105,8 @@ class SessionCosts:
         sums = self.figures.beside
         return say(
             "DEARER than without us: {now} for {before} ({change}): {causes}",
-            now=self.amount(sums.inputs),
-            before=self.amount(sums.without),
+            now=self.sums.bare(sums.inputs),
+            before=self.sums.bare(sums.without),
             change=effect(sums),
             causes=self.causes(say),
         )
@@ -139,7 +144,7 @@ class SessionCosts:
             yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
             yield say("prices"), self.amounts.source(say)
         if found.apart:
-            cost = self.amount(found.sent - found.compared)
+            cost = self.sums.bare(found.sent - found.compared)
             yield (
                 say("apart"),
                 say(
@@ -167,17 +172,17 @@ class SessionCosts:
         included = say(", {calls} of our own included", calls=_calls(own, say))
         return say(
             "{now} for inputs{own}, {before} without us · {effect} · answers {answers}",
-            now=self.amount(now),
+            now=self.sums.bare(now),
             own=included if found.own else "",
-            before=self.amount(before),
-            effect=saved(now, before, self.amount, say),
+            before=self.sums.bare(before),
+            effect=saved(now, before, self.sums.bare, say),
             answers=self._answers(say),
         )
 
     def _answers(self, say: Say) -> str:
         count = self.costs.estimated
         told = say(" ({calls} estimated)", calls=_calls(count, say)) if count else ""
-        return f"{'~' if told else ''}{self.amount(self.costs.answers)}{told}"
+        return f"{'~' if told else ''}{self.sums.bare(self.costs.answers)}{told}"
 
 
 def saved(

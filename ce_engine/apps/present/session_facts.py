@@ -85,9 +85,7 @@ class SessionFacts:
 
     def amount(self, value: float, say: Say = ENGLISH) -> str:
         """An amount of its money, with the unit."""
-        return Amounts(self.prices, max(value, self.costs.without if self.costs else 0.0)).text(
-            value, say
-        )
+        return Amounts(self.prices, self.costs.inputs if self.costs else 0.0).text(value, say)
 
 
 def facts_of(

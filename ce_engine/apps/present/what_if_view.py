@@ -11,10 +11,10 @@ from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import number
-from ce_engine.apps.present.turn_view import DROPPED, Fates, in_order
+from ce_engine.apps.present.turn_view import Fates, in_order
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
-from ce_engine.schema.replay import Explanation, Replay, Sent, SentPart
+from ce_engine.schema.replay import Explanation, PassedOver, Replay, Sent, SentPart
 from ce_engine.text.tokens.prices import ModelPrice, PriceTable
 
 
@@ -47,14 +47,14 @@ class Fate:
         tokens: as it goes out, else what it would cost as a message.
         reason: why, a key of `reasons.WHY`.
         score: how relevant it is to the question, where that was looked at.
-        passed: why it was not quoted, where it was looked at, a key of `reasons.WHY`.
+        passed: what says why it was not quoted, where it was looked at.
     """
 
     kind: str
     tokens: int = 0
     reason: tuple[str, str] = ("", "")
     score: float | None = None
-    passed: tuple[str, str] | None = None
+    passed: PassedOver | None = None
 
 
 @dataclass(slots=True)
@@ -278,7 +278,7 @@ def _fate(part: SentPart, fates: Fates, why: Explanation) -> Fate:
     piece = next((piece for piece in why.passed_over if piece.id == name), None)
     if kind != OUT or piece is None:
         return Fate(kind, part.tokens, reason)
-    return Fate(kind, part.tokens, reason, piece.score, (DROPPED, piece.reason))
+    return Fate(kind, part.tokens, reason, piece.score, piece)
 
 
 def _by_key(sent: Sent) -> dict[Key, SentPart]:

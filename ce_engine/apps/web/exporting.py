@@ -185,7 +185,7 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "svg": Markup(drawing(session.found, say, address=address)),  # noqa: S704 - escaped in it
         "gutter": Markup(gutter(session.found, say)),  # noqa: S704
         "sums": spent.figures,
-        "amounts": spent.amounts,
+        "amounts": spent.sums,
         "saved_share": saved_share,
         "cached_share": cached_share,
         "effect": effect,

@@ -295,6 +295,7 @@ def test_the_command_replays_the_newest_turn(at: tuple[str, ...], tmp_path: Path
     assert found["diff"]
     beside = ce("replay", *at, "--turn", "15", "--config", str(other))
     assert "instead" in beside.stdout
+    assert "with this window everything has room: nothing is cut" in " ".join(beside.stdout.split())
 
 
 @pytest.mark.req("A-21")

@@ -155,7 +155,7 @@ async def costs(request: Request) -> Response:
         scope=scope,
         turn_count=len(numbers),
         sums=spent.figures,
-        amounts=spent.amounts,
+        amounts=spent.sums,
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),

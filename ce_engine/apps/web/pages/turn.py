@@ -326,6 +326,7 @@ def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -
         "sums": view.sums(table, table.of(call.model, call.provider), say),
         "money": Amounts(table).source(say),
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
+        "not_quoted": Reasons(stored.report, say=say).passed if stored.report else None,
     }
 
 

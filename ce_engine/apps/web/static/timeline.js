@@ -73,7 +73,7 @@ function start(data, words) {
     if (lane) parts.push(lane);
     parts.push(`${number.format(data.used[at])}${budget} ${told.dataset.tokens} (${layers.join(", ")})`);
     if (data.prefix[at]) parts.push(`${told.dataset.cached} ${number.format(data.prefix[at])}`);
-    parts.push(`${told.dataset.without} ${number.format(data.without[at])}`);
+    if (data.without[at]) parts.push(`${told.dataset.without} ${number.format(data.without[at])}`);
     if (data.left_out[at]) parts.push(`${told.dataset.left} ${number.format(data.left_out[at])}/${number.format(data.given[at])}`);
     if (moved.has(at)) parts.push(told.dataset.moved);
     for (const mark of data.marks[at] || []) parts.push(words.marks[mark]);

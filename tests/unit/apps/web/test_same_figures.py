@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.web.links import costs_url, session_url, turn_url
+from ce_engine.text.tokens.prices import LISTED, RELATIVE
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
 from tests.unit.apps.web.visiting import read, sessions_of, texts, visit
@@ -101,6 +103,25 @@ def test_the_commands_have_them(url: str) -> None:
     assert f"{COST:,} for inputs, {COST_WITHOUT:,} without us · {less}" in report
     table = ce("compare", "--by", "session", "--store", url, columns=200).stdout
     assert re.search(rf"cost of inputs, units +\S+ +{COST:,} ", table)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((0.27517, 0.27637, 1.0380), ["0.2752", "0.2764", "1.0380"]),
+        ((1234.5, 99.0), ["1,234.50", "99.00"]),
+        ((0.0000123,), ["0.000012"]),
+        ((0.0, 2.0), ["0.000", "2.000"]),
+        ((), []),
+    ],
+)
+def test_money_has_as_many_places_as_tell_amounts_apart(
+    values: tuple[float, ...], shown: list[str]
+) -> None:
+    amounts = Amounts.of(LISTED, values)
+    assert [amounts.bare(value) for value in values] == shown
+    assert amounts.text(2.5).endswith(" USD")
+    assert Amounts.of(RELATIVE, values).text(2.5) == "2 units"
 
 
 def test_a_session_that_became_dearer_and_one_with_dearer_turns_are_marked_apart(url: str) -> None:
