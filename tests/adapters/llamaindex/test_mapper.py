@@ -31,6 +31,7 @@ from ce_engine import (
     Shorten,
     ToolRequest,
 )
+from ce_integrations.histories.written_tool_calls import read
 from ce_integrations.llamaindex.installer import ADAPTER
 from ce_integrations.llamaindex.mapper import map_model_usage, to_answer, to_schema
 from tests.adapters.llamaindex.releases import HAS
@@ -272,3 +273,18 @@ def test_a_text_that_is_changed_in_place_is_another_message() -> None:
     before = ADAPTER.parts(native)
     second.text = "c"
     assert ADAPTER.parts(native) != before
+
+
+ENDLESS = {
+    "line breaks": "Thought: x" + "\n" * 200_000 + "x",
+    "inputs that do not end": "Thought: x\n" + "Action: t\nAction Input: {\n" * 20_000,
+    "inputs, and one end": "Thought: x\n" + "Action: t \nAction Input: {\n" * 20_000 + "}",
+    "brackets": 'Thought: x\nAction: t\nAction Input: {"a": ' + "[" * 5_000 + "}",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_no_text_of_a_model_s_stops_the_app(what: str) -> None:
+    """It was tried again from each line on, and what nobody can read ended the call."""
+    said = read(Role.ASSISTANT, ENDLESS[what])
+    assert said.text
