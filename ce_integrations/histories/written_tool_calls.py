@@ -63,6 +63,6 @@ def _args(written: str) -> dict[str, Any]:
     for read in (json.loads, ast.literal_eval):
         try:
             return call_args({"args": read(written)})
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # nested too deep
             continue
     return {"": written}
