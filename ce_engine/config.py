@@ -202,7 +202,7 @@ class RedactionConfig(FrozenConfig):
             Metadata and payloads are kept, redacted; `fields` says otherwise.
         detector: finds what patterns cannot, such as names: `PresidioDetector()`, or your own
             (`PiiDetector`). The engine's configuration has it; that of one call cannot change it.
-        detector_min_score: what the detector is less sure of is left, 0 to 1.
+        detector_min_score: what the detector is less sure of is left, 0 to 1. The engine's, as the detector.
         fields: what is done with a kind of content. `redact` (the default) is patterns and the detector,
             `patterns` the first alone, `pointer` stores nothing of it but that it was there, `stored` keeps
             it as it is: for what nobody has to protect. What is named here is no matter of `content`.

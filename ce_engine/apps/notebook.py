@@ -147,10 +147,12 @@ class SessionPicture:
         self.found: Timeline = timeline(turns)
 
     def __repr__(self) -> str:
-        sent, before = sum(self.found.used), sum(self.found.without)
+        pairs = list(zip(self.found.used, self.found.without, strict=True))
+        # What stands beside nothing counts alike in both.
+        sent, before = sum(self.found.used), sum(without or used for used, without in pairs)
         return (
             f"session {self.session_id}: {number(len(self.found))} turns, {number(sent)} tokens sent, "
-            f"{number(before)} without us ({change(sent, before)})"
+            f"{number(before)} without us ({change(sent, before, 1)})"
         )
 
     def _repr_html_(self) -> str:

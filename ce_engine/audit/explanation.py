@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.sources import Candidate
-from ce_engine.schema.replay import BroughtIn, BroughtInBefore, PassedOver
+from ce_engine.schema.replay import BroughtIn, BroughtInBefore, Explanation, PassedOver
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
@@ -21,6 +21,24 @@ KINDS = {"m": "message", "e": "evidence"}
 
 MOST_PASSED_OVER = 200
 """Pieces that were left out of which an explanation tells: of more, nobody reads."""
+
+
+def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool) -> Explanation:
+    """What was brought in for a call, with every decision, and where it was cut."""
+    cut = chosen.outcome.cut
+    is_cut = bool(cut.dropped or cut.shortened or chosen.outcome.line.below)
+    return Explanation(
+        turn_id=turn_id,
+        asked=recall.query,
+        equal=equal,
+        brought_in=brought_in(chosen, recall),
+        earlier=earlier(chosen),
+        passed_over=passed_over(chosen, recall),
+        decisions=chosen.outcome.decisions,
+        cut=("moved" if cut.moved else "stands") if is_cut else "",
+        cut_before=cut.marks.drop or "" if is_cut else "",
+        cut_budget=chosen.marks.budget,
+    )
 
 
 def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
@@ -67,6 +85,7 @@ def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
                 kind=material.section.partition("__")[0],
                 reason=decision.reason,
                 tokens=decision.token_estimate,
+                room=decision.room,
                 who=material.source,
                 at=material.at,
                 score=material.score,
@@ -85,6 +104,7 @@ def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) 
         kind=KINDS[kind],
         reason=decision.reason,
         tokens=decision.token_estimate,
+        room=decision.room,
         who=snippet.name or ("" if kind == "e" else snippet.kind),
         at=snippet.at,
         score=sum(features.values()) if features else None,

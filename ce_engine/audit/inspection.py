@@ -18,6 +18,7 @@ from ce_engine.schema.replay import Inspection
 from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sessions.owner.permission import allows
+from ce_engine.sessions.sent_list import SentList
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase, Messages
@@ -145,7 +146,7 @@ def _take_after(view: SessionView, known: SessionView) -> None:
         )
     for name, lane in known.lanes.items():
         view.lanes[name] = replace(
-            lane, sent=[], places=[], items={}, archived=None, bodies=deepcopy(lane.bodies)
+            lane, sent=SentList(), items={}, archived=None, bodies=deepcopy(lane.bodies)
         )
     view.adopt(old)
 

@@ -303,6 +303,12 @@ def config_of(
     )
 
 
+def before_in_lane(turns: Sequence[TurnRow], at: int) -> int | None:
+    """The place of the lane's call before a turn's; helpers' calls, of which nothing is archived, come in between."""
+    lane, earlier = turns[at].lane, reversed(range(at))
+    return next((n for n in earlier if turns[n].lane == lane and turns[n].purpose == "chat"), None)
+
+
 def newest(turns: Sequence[TurnRow], fingerprinter: Fingerprinter) -> int:
     """The place of the newest turn that can be made again.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from ce_engine.audit.explanation import brought_in, earlier, passed_over
-from ce_engine.audit.past_session import PastSession, newest
+from ce_engine.audit.explanation import explanation
+from ce_engine.audit.past_session import PastSession, before_in_lane, newest
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
@@ -14,7 +15,7 @@ from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.prepare.choose.prune import pruner_of
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
-from ce_engine.schema.replay import Explanation, Replay
+from ce_engine.schema.replay import Explanation, Replay, Sent
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.text.tokens.call_tokens import Counter
@@ -24,7 +25,7 @@ from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.stored_candidates import pins_again
 from ce_engine.turns.report.archive import Selection
-from ce_engine.turns.report.sent_parts import ShownText, difference
+from ce_engine.turns.report.sent_parts import ShownText, difference, same_tokens
 
 
 EMBED_S = 60.0
@@ -90,7 +91,7 @@ class ReplayMethods(EngineBase):
         system: Sequence[str],
     ) -> Replay:
         past, skipped = await self._past(scope, turn)
-        first, chosen, _ = await self._as_it_was(past, system)
+        first, chosen, recall = await self._as_it_was(past, system)
         made = chosen.hasher(past.view, past.config().locale).made(past.macs)
         sent = ShownText(past.view, first.call, chosen, first.counter).sent()
         equal = past.is_equal(made)
@@ -104,11 +105,28 @@ class ReplayMethods(EngineBase):
             skipped=skipped,
         )
         if config is not None:
-            second, other, _ = await self._again(past, config, first)
+            second, other, again = await self._again(past, config, first)
             replay.instead = ShownText(past.view, second.call, other, second.counter).sent()
             replay.diff = difference(sent, replay.instead)
+            replay.why = explanation(past.row.turn_id, chosen, recall, equal=equal)
+            replay.why_instead = explanation(past.row.turn_id, other, again, equal=equal)
+            before = await self._sent_before(past, system)
+            head = past.archive.get("extras", {}).get("tools", 0)
+            replay.prefix = same_tokens(before, sent, head)
+            replay.prefix_instead = same_tokens(before, replay.instead, head)
         replay.problems = past.problems
         return replay
+
+    async def _sent_before(self, past: PastSession, system: Sequence[str]) -> Sent | None:
+        """What the lane's call before sent; `None` of the first, and where it cannot be made again."""
+        at = before_in_lane(past.turns, past.at)
+        if at is None:
+            return None
+        with suppress(ReplayUnavailableError):
+            earlier = PastSession(past.scope, past.state, past.turns, at, past.fingerprinter)
+            made, chosen, _ = await self._as_it_was(earlier, system)
+            return ShownText(earlier.view, made.call, chosen, made.counter).sent()
+        return None
 
     async def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:
         """What was brought in for a turn, and why: chosen once more, with what each score is made of.
@@ -129,15 +147,8 @@ class ReplayMethods(EngineBase):
         past, _ = await self._past(scope, turn)
         _, chosen, recall = await self._as_it_was(past, ())
         made = chosen.hasher(past.view, past.config().locale).made(past.macs)
-        return Explanation(
-            turn_id=past.row.turn_id,
-            asked=recall.query,
-            equal=past.is_equal(made),
-            problems=past.problems,
-            brought_in=brought_in(chosen, recall),
-            earlier=earlier(chosen),
-            passed_over=passed_over(chosen, recall),
-        )
+        found = explanation(past.row.turn_id, chosen, recall, equal=past.is_equal(made))
+        return found.model_copy(update={"problems": past.problems, "decisions": []})
 
     async def _as_it_was(
         self, past: PastSession, system: Sequence[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -102,9 +102,25 @@ class BelowCut:
     uses_tools: bool = False
     told: dict[str, Any] = field(default_factory=dict)
 
+    def joined(self, more: BelowCut) -> BelowCut:
+        """Both, where the other one goes on; of that nothing is told yet."""
+        return replace(
+            more,
+            start=self.start,
+            anchor=self.anchor,
+            groups=self.groups + more.groups,
+            tokens=self.tokens + more.tokens,
+            places=[*self.places, *more.places],
+            entries=self.entries | more.entries,
+            uses_tools=self.uses_tools or more.uses_tools,
+        )
+
 
 def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
-    """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list."""
+    """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list.
+
+    It goes on where what is below the line's own ends.
+    """
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
     asked = task_above(line.groups, at)
     before = line.groups[: at if asked is None else asked]
@@ -114,10 +130,11 @@ def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
     places = [item.n for item in items if item.n is not None]
     if line.orphans or not items or not len(items) == len(indexes) == len(places):
         return None
-    start, end = indexes[0], indexes[-1] + 1
-    if len(line.system) != start or indexes != list(range(start, end)):
+    known = line.below
+    start, end = len(line.system) if known is None else known.end, indexes[-1] + 1
+    if indexes != list(range(start, end)):
         return None
-    return BelowCut(
+    below = BelowCut(
         start,
         end,
         counted_by,
@@ -128,6 +145,7 @@ def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
         frozenset(places),
         any(item.calls for item in items),
     )
+    return below if known is None else known.joined(below)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin
-from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
+from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN, MESSAGE
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.choose.standing_context import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
@@ -17,7 +17,7 @@ from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
-from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.report import PruneDecision, RecallReport
 
 
 @dataclass(slots=True)
@@ -36,6 +36,9 @@ class Outcome:
     injected_tokens: int = 0
     injected_count: int = 0
     evidence_ids: list[str] = field(default_factory=list)
+    quoted_ids: list[str] = field(
+        default_factory=list
+    )  # messages whose text was chosen to stand in what is put in
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
@@ -49,6 +52,7 @@ class Outcome:
     standing: StandingContext = field(default_factory=StandingContext)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: InputTexts = NO_TEXTS
+    recall: RecallReport | None = None  # how it was looked for what comes back
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`
@@ -69,13 +73,18 @@ class Outcome:
                 )
             )
 
-    def count_injected(self, loose: Sequence[Snippet]) -> None:
-        """Count the pieces that are in, of the pins and the `loose` ones, and name their evidence."""
+    def count_injected(self, loose: Sequence[Snippet], chosen: Sequence[str]) -> None:
+        """Count the pieces that are in, of the pins and the `loose` ones; name their evidence and messages.
+
+        `chosen` are ids of the candidates among them.
+        """
         pins = self.pins.values()
         self.injected_count = len(loose) + sum(len(pin.refs) for pin in pins)
         ids = [evidence_id for pin in pins for evidence_id in pin.evidence_ids]
         ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
         self.evidence_ids = list(dict.fromkeys(ids))
+        quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
+        self.quoted_ids = list(quoted)
 
     @property
     def groups_dropped(self) -> int:

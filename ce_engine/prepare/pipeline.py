@@ -12,11 +12,16 @@ from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pin
 from ce_engine.prepare.choose.budget import Limit, is_over
 from ce_engine.prepare.choose.candidates import (
+    BELOW_FLOOR,
     FEW,
     MESSAGE,
+    NOT_NEARER,
+    OVER_RESERVE,
+    OVER_SHARE,
     SHORT,
     Headings,
     Nomination,
+    Withheld,
     cost_of,
     fact_candidates,
     goes_back,
@@ -48,7 +53,7 @@ from ce_engine.prepare.message_groups import MessageGroup, MessageItem, MessageL
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Candidate, CandidateSources
 from ce_engine.schema.document import ContextBlock
-from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.report import PruneDecision, RecallReport
 from ce_engine.text.relevance.nearness import nearness
 
 
@@ -69,8 +74,8 @@ def assemble(
         items: the line, host messages and stored ones, in order.
         fixed: tokens of tool schemas, response format and the reply's priming.
         limit: what everything together may cost.
-        marks: the lane's standing cut. With what is below it, nothing is assembled where it does not
-            stand any more (`Outcome.cut.stands`): all items are needed then.
+        marks: the lane's standing cut. With what is below it, nothing is assembled where it is not told by
+            what is above whether it stands or where it moves: all items are needed then.
         config: the run's configuration.
         sources: what the stages ask for.
         pruner: chooses among the candidates.
@@ -86,13 +91,15 @@ def assemble(
         return run.run(marks, inject=inject)
 
     outcome = made(marks)
-    for moved in (CutMarks(budget=marks.budget, pins=marks.pins), CutMarks()):
+    again = [CutMarks(budget=marks.budget, pins=marks.pins), CutMarks()]
+    if marks.below:
+        again = [CutMarks(below=marks.below, pins=marks.pins)]
+    for moved in again:
         if not outcome.crowded:
             break
-        if marks.below:
-            outcome.cut.stands = False
-            break
         outcome = made(moved)
+    if marks.below and outcome.crowded:
+        outcome.cut.stands = outcome.cut.moved = False
     return outcome
 
 
@@ -123,6 +130,7 @@ class _Assembly:
         self.chooser = BlockChooser(pruner, config, sources.now)
         self.notes = Notes(self.sections, self.chooser)
         self.steps_out: list[list[str]] = []
+        self.free = 0  # tokens for what comes back, those that are withheld included
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -147,7 +155,8 @@ class _Assembly:
             out.cut = self.cutter.cut_around_pins(room, marks)
         else:
             out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
-        if below and not out.cut.stands:
+        if below and not (out.cut.stands or (out.cut.moved and self.cutter.moves_alone)):
+            out.cut.moved = False
             return out
         if sharing and out.cut.moved and self.policy is not TOOLS:
             spare = self.cutter.spare(out.cut, self._query(), room)
@@ -162,7 +171,7 @@ class _Assembly:
             *self.held.decisions(),
             *([self.notes.summed] if self.notes.summed is not None else ()),
             *out.standing.decisions,
-            *decisions(self.line, out.cut, out.shorter, out.pruned, self.groups.cost),
+            *decisions(out, self.cutter.pinned, self.groups.cost),
         ]
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
@@ -216,6 +225,9 @@ class _Assembly:
         chooses = self.sources.has_more or (self.sources.whole and not self.chooser.keeps_all)
         recalls = sharing and (was_cut or chooses) and self._asks()
         contexts = dict(out.standing.contexts)
+        if was_cut:
+            state = "looked" if recalls else "chosen_before" if sharing else "off"
+            out.recall = RecallReport(state=state)
         if not (was_cut or facts or recalls):
             self._inject(contexts, [], out.cut.tokens + self.held.fit(room - out.cut.tokens))
             return
@@ -223,14 +235,18 @@ class _Assembly:
         if sharing and left > 0:
             left -= self._tell(contexts, left)
         notes = room - out.cut.tokens - left
-        left = self.held.fit(left)
+        self.free = left = self.held.fit(left)
         if was_cut:
             left = min(
                 left, max(0, self.cutter.returns(out.cut, room, begins=self._begins) - notes)
             )
+        if out.recall is not None:
+            out.recall.room = max(0, self.free)
         found = Nomination([], left)
         if sharing and (left + self.held.tokens > 0 or facts or self.sources.whole):
             found = self._candidates(left, facts, recalls=recalls)
+        elif recalls and out.recall is not None:
+            out.recall.state = "no_room"
         self._let_in(found, contexts, room - self.held.tokens, notes)
 
     def _let_in(self, found: Nomination, contexts: dict[str, str], room: int, notes: int) -> None:
@@ -299,13 +315,19 @@ class _Assembly:
                 asks_back = partial(self._goes_back, settled, query, sent)
                 self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
-                left = allowed = left + self.held.release()
+                left = allowed = left + self._release()
                 nominated = self._nominated(offered, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < allowed // 4:
-                lost = self._lost(together, offered, agreed)
-                return self._with_rest(nominated, lost, len(together), recalls=recalls)
+                lost = [*self._lost(together, offered, agreed), *self._below_floor(recalled, near)]
+                return self._with_rest(nominated, lost, len(together), most if recalls else None)
             most = limit
+
+    def _release(self) -> int:
+        """Let what stands before the newest question go that has any; return its tokens."""
+        tokens = self.held.release()
+        self.free += tokens
+        return tokens
 
     def _gives_way(
         self, made: Nomination, near: Sequence[Candidate], asks_back: Callable[[], bool]
@@ -353,14 +375,25 @@ class _Assembly:
             why = "sensitivity" if self._is_hidden(each) else why
             yield lost_decision(each, self.sources, self.config.locale, why)
 
+    def _below_floor(
+        self, recalled: Sequence[Candidate], near: Sequence[Candidate]
+    ) -> Iterator[PruneDecision]:
+        """Decisions on what is far behind the best of its kind."""
+        kept = {each.id for each in near} | self.held.ids
+        for each in recalled:
+            if each.id not in kept and not self._is_hidden(each):
+                yield lost_decision(each, self.sources, self.config.locale, BELOW_FLOOR)
+
     def _with_rest(
-        self, made: Nomination, lost: Iterable[PruneDecision], found: int, *, recalls: bool
+        self, made: Nomination, lost: Iterable[PruneDecision], found: int, most: int | None
     ) -> Nomination:
-        """The same, with decisions on what is lost of the `found`, and on what was not looked at."""
+        """The same, with decisions on what is lost of the `found`, and on what was not looked at but `most`."""
         made.decisions += lost
+        if self.out.recall is not None:
+            self.out.recall.most = most or 0
         is_full = found >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
-        rest = self.sources.unread() if recalls else ()
+        rest = () if most is None else self.sources.unread()
         made.decisions += not_looked_at(rest, self.held.ids, why)
         return made
 
@@ -377,23 +410,31 @@ class _Assembly:
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
     ) -> Nomination:
-        sources = self.sources
+        sources, locale, recall = self.sources, self.config.locale, self.out.recall
+        far: list[Candidate] = []
         if self.own:
             back = self.policy is CHAT and self._goes_back(found, query, sent)
+            if recall is not None and self.policy is CHAT:
+                recall.goes_back = back
             added = self.out.cut.stands and not back
             nearest = partial(sources.nearest, query, sent, self._task_entry) if added else None
-            found = worth_adding(found, self._pinned, nearest, self.policy.near)
+            near = worth_adding(found, self._pinned, nearest, self.policy.near)
+            there = {each.id for each in near} | self._pinned
+            far, found = [each for each in found if each.id not in there], near
             if not back:
                 left = min(left, self.cutter.refill(self.out.cut, self._room(0), found))
-        most = self.config.prune.max_retrieved_chunks
-        return nominate(
+        why = OVER_SHARE if self.policy is TOOLS else OVER_RESERVE
+        made = nominate(
             found,
             query,
             left=left,
-            most=most,
-            headings=Headings(sources, self.config.locale, self.today),
+            most=self.config.prune.max_retrieved_chunks,
+            headings=Headings(sources, locale, self.today),
             stays=self.policy is TOOLS,
+            withheld=Withheld(max(0, self.free - left), why),
         )
+        made.decisions += (lost_decision(each, sources, locale, NOT_NEARER) for each in far)
+        return made
 
     def _asks(self) -> bool:
         """Whether what relevance brings in is chosen in this call: once a question, and when the cut moves."""
@@ -449,5 +490,6 @@ class _Assembly:
         if pin is not None:
             out.pins[self.own] = pin
         out.contexts = contexts
-        out.count_injected(loose)
-        return frozenset(candidate.id for candidate in chosen)
+        went = [candidate.id for candidate in chosen]
+        out.count_injected(loose, went)
+        return frozenset(went)

@@ -419,7 +419,7 @@ class Journal:
         except (StoreUnavailableError, OSError):
             raise
         except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
-            self._gaps.tell_late(len(group.writes))
+            self._gaps.tell_late(group.writes)
             if group.landed is not None:
                 group.landed(PutResult(success=False, version=0))
         except VersionConflictError as error:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ce_engine.schema.rows import AppendEvents, AppendMessages, Write
+from ce_engine.schema.rows import AppendEvents, AppendMessages, PutSummary, Write
 from ce_engine.schema.scope import Scope
 
 
@@ -57,12 +57,20 @@ class Gaps:
         gap.refused = refusal or gap.refused
         gap.add(writes)
 
-    def tell_late(self, writes: int) -> None:
-        """Say that something came for a session that was deleted meanwhile: no log of it can."""
+    def tell_late(self, writes: Sequence[Write]) -> None:
+        """Say that something came for a session that was deleted meanwhile: no log of it can.
+
+        A summary is late already where something of what it stands for was replaced: it is made anew.
+        """
+        if any(isinstance(write, PutSummary) for write in writes):
+            logger.info(
+                "a summary was not stored: something that it stands for was deleted or replaced meanwhile"
+            )
+            return
         logger.warning(
             "a session was deleted while a call of it was under way: %d records that came later were "
             "not stored",
-            writes,
+            len(writes),
         )
 
     def note(self, scope: Scope, refusal: str) -> None:

@@ -34,6 +34,9 @@ REDACTION_LIMIT = "CONTEXT_REDACTION_LIMIT"
 SETTING_UNVERIFIED = "CONTEXT_SETTING_UNVERIFIED"
 """What an owner set has no MACs: an older release wrote it, or somebody took them away."""
 
+BLOCK_UNVERIFIED = "CONTEXT_BLOCK_UNVERIFIED"
+"""An instruction that is stored with the session has no MAC of ours: it was quoted."""
+
 REASONS = {
     RedactionError.code: "redaction_failed",
     REDACTION_LIMIT: "redaction_limit",
@@ -56,6 +59,7 @@ REASONS = {
     ScopeViolationError.code: "scope_violation",
     SettingForgedError.code: "setting_forged",
     SETTING_UNVERIFIED: "setting_unverified",
+    BLOCK_UNVERIFIED: "block_unverified",
     "CONTEXT_SOURCE_UNAVAILABLE": "source_unavailable",
     "CONTEXT_SOURCE_MALFORMED": "source_malformed",
 }

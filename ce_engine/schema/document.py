@@ -253,7 +253,10 @@ def may_be_found(evidence: Evidence) -> bool:
 
 
 class ContextBlock(Schema):
-    """A candidate for the model's input; `token_estimate` in tokens."""
+    """A candidate for the model's input; `token_estimate` in tokens.
+
+    `mac` is the engine's, of an instruction that it stored: with another, or none, it is quoted.
+    """
 
     block_id: str
     block_type: BlockType
@@ -263,6 +266,7 @@ class ContextBlock(Schema):
     refs: list[Ref] = Field(default_factory=list)
     created_at: str | None = additive()
     sensitivity: str | None = additive()
+    mac: str | None = additive()
 
 
 class AgentInfo(Schema):

@@ -52,6 +52,20 @@ def plain_data(value: Any) -> Any:
     return plain
 
 
+def is_deep(value: Any) -> bool:
+    """Whether data is nested deeper than what is stored may be; so is what holds itself."""
+    ahead = [(value, 1)]
+    while ahead:
+        each, depth = ahead.pop()
+        if not isinstance(each, dict | list | tuple):
+            continue
+        if depth > MAX_DEPTH:
+            return True
+        inside = each.values() if isinstance(each, dict) else each
+        ahead += [(child, depth + 1) for child in inside]
+    return False
+
+
 def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, dict | list)]:

@@ -65,6 +65,7 @@ class MessageForest:
         "_by_loose_key",
         "_by_message_id",
         "_caller",
+        "_chain",
         "_depth",
         "_elder",
         "_jump",
@@ -104,6 +105,7 @@ class MessageForest:
         self._by_host_id: dict[bytes, int] = {}
         self._by_message_id: dict[str, int] = {}
         self._jump: list[int] = []  # an ancestor far above, so that a walk up costs their logarithm
+        self._chain: list[int] = []  # where the stretch without branches begins that it goes on
         self._touched: dict[int, int] = {}
         self.answered: dict[int, tuple[int, list[int]]] = {}
         """What `Lanes` found of a lane, by its root, with how often the lane was touched before."""
@@ -132,6 +134,7 @@ class MessageForest:
         self._depth.append(1 if parent < 0 else self._depth[parent] + 1)
         self._elder.append(-1)
         self._jump.append(self._far(n, parent))
+        self._chain.append(self._chain_of(entry, n, parent))
         self._by_message_id[entry.message_id] = n
         if entry.host_id is not None:
             self._by_host_id[entry.host_id] = n
@@ -151,6 +154,11 @@ class MessageForest:
         one = self._jump[parent]
         two, depth = self._jump[one], self._depth
         return two if depth[parent] - depth[one] == depth[one] - depth[two] else parent
+
+    def _chain_of(self, entry: Entry, n: int, parent: int) -> int:
+        """The chain of its parent for the first that hangs there; others begin one, and tool results are one."""
+        is_first = parent >= 0 and entry.role != "tool" and parent not in self._youngest
+        return self._chain[parent] if is_first else n
 
     def _touch(self, n: int) -> None:
         """Note that the lane of an entry changes, and those whose messages the host edited into its start."""
@@ -247,10 +255,11 @@ class MessageForest:
         if self._root[n] != self._root[tip]:
             return False
         depth, wanted = self._depth, self._depth[n]
-        while depth[tip] > wanted:
+        chains, chain = self._chain, self._chain[n]
+        while depth[tip] > wanted and chains[tip] != chain:
             far = self._jump[tip]
             tip = far if depth[far] >= wanted else self.parents[tip]
-        return tip == n
+        return tip == n or (chains[tip] == chain and depth[tip] >= wanted)
 
     @property
     def roots(self) -> Sequence[int]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ce_engine.schema.document import Schema
 from ce_engine.schema.enums import Role
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import PruneDecision, Report
 
 
 class SentPart(Schema):
@@ -55,6 +55,11 @@ class Replay(Schema):
         sent: the input as it was sent.
         instead: the input with the other configuration; `None` without one.
         diff: lines of a unified diff from `sent` to `instead`.
+        why: the decisions on `sent`, and what was brought in; `None` without another configuration.
+        why_instead: those on `instead`.
+        prefix: leading tokens of `sent` that are those of the lane's call before, as that was sent; `None` where there
+            was none, or it cannot be made again.
+        prefix_instead: those of `instead`.
         skipped: newer turns that cannot be replayed, where none was asked for by name.
     """
 
@@ -67,6 +72,10 @@ class Replay(Schema):
     sent: Sent
     instead: Sent | None = None
     diff: list[str] = Field(default_factory=list)
+    why: Explanation | None = None
+    why_instead: Explanation | None = None
+    prefix: int | None = None
+    prefix_instead: int | None = None
     skipped: int = 0
 
 
@@ -106,6 +115,7 @@ class PassedOver(Schema):
         kind: `message` or `evidence`; else the section that it would stand in.
         reason: why, as in `PruneDecision.reason`: `over_budget`, `conflict`, `duplicate`, ...
         tokens: what it would have cost.
+        room: tokens that were free for it, where it was too much.
         who: who said it, or where it is from.
         at: when (UTC, ISO 8601), if that is known.
         score: its relevance; `None` of what relevance did not find.
@@ -116,6 +126,7 @@ class PassedOver(Schema):
     kind: str
     reason: str
     tokens: int
+    room: int | None = None
     who: str = ""
     at: str = ""
     score: float | None = None
@@ -150,6 +161,17 @@ class Explanation(Schema):
     earlier: list[BroughtInBefore] = Field(default_factory=list)
     passed_over: list[PassedOver] = Field(default_factory=list)
     """What was looked at and left out, the nearest first, at most 200."""
+    decisions: list[PruneDecision] = Field(default_factory=list)
+    """All that was decided, as in `Report.prune_decisions`; only beside another configuration."""
+    cut: str = ""
+    """`moved` where the lane was cut anew, `stands` where an earlier cut stayed; `""` where nothing was cut."""
+    cut_before: str = ""
+    """The stored message before which the cut is."""
+    cut_budget: int = 0
+    """The budget that the lane's earlier cut was made for; 0 where there was none."""
+
+
+Replay.model_rebuild()
 
 
 class InspectedLayer(Schema):

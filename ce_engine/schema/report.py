@@ -135,7 +135,8 @@ class AssembledInput(Schema):
 class PruneDecision(Schema):
     """One decision; a range of messages is one block, `count` says how many it stands for.
 
-    `action` is `kept`, `dropped` or `degraded`.
+    `action` is `kept`, `dropped` or `degraded`. `room` says of what was dropped for its size how many tokens
+    were free for it.
     """
 
     block_id: str
@@ -143,6 +144,25 @@ class PruneDecision(Schema):
     reason: str
     token_estimate: int
     count: int = 1
+    room: int | None = additive()
+
+
+class RecallReport(Schema):
+    """How it was looked for what of earlier messages and evidence is brought back, once something is left out.
+
+    Attributes:
+        state: `looked` (those that are nearest to the question were), `chosen_before` (a later call of a question,
+            for which that was done), `no_room`, or `off` (nothing may be put into this call).
+        room: tokens that were free for it.
+        most: so many messages were looked at, at most, and as much evidence.
+        goes_back: whether the question was seen to go back to what was said earlier; `None` where that makes no
+            difference.
+    """
+
+    state: str
+    room: int = 0
+    most: int = 0
+    goes_back: bool | None = additive()
 
 
 class ConflictRecord(Schema):
@@ -252,7 +272,14 @@ class Report(HtmlRepr, Schema):
     """With `CONTEXT_DEARER`: what the session lost by cause, in input tokens at full price."""
     estimator: str = ""
     warnings: list[str] = Field(default_factory=list)
+    cut: str = ""
+    """`moved` in this turn, or `stands` where an earlier one made it; `""` where nothing is cut."""
+    recall: RecallReport | None = None
+    """How it was looked for what comes back; `None` where nothing was left out."""
     injected_evidence_ids: list[str] = Field(default_factory=list)
+    quoted_message_ids: list[str] = Field(default_factory=list)
+    """Ids of earlier messages that were chosen to be quoted in this turn; what stands quoted before an earlier
+    question was chosen in a turn before, and may be there still (`there_already`)."""
     violations: list[str] = Field(default_factory=list)
     """Ids of the constraints that the turn's answer breaks, once a judge has looked at it (D-15)."""
     framework: str = ""
@@ -300,6 +327,7 @@ __all__ = [
     "PrepareResult",
     "PruneDecision",
     "PutResult",
+    "RecallReport",
     "RedactionRecord",
     "Ref",
     "RenderedBlock",

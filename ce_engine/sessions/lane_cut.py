@@ -62,8 +62,8 @@ class LaneCut:
             yield PutCut(mark, old)
 
     def learn_below(self, line: MessageLine, drop: str | None) -> BelowCut | None:
-        """Keep what the cut at `drop` leaves out of a whole line: the next call need not look at it."""
-        below = below_cut(line, drop, self.counted_by) if drop and line.below is None else None
+        """Keep what the cut at `drop` leaves out of a line: the next call need not look at it."""
+        below = below_cut(line, drop, self.counted_by) if drop else None
         if below is not None:
             self.view.lane(self.lane_key).below = below
         return below

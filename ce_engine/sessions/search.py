@@ -76,8 +76,11 @@ class SessionIndex:
         found = self._messages.search(
             query, limit=limit, exclude=exclude, among=among, meaning=meaning
         )
+        quoted = quotes(query)
+        if not quoted:  # most often
+            return [*found]
         said = [(hit.n, hit.score, self.rows[hit.n].message.content) for hit in found]
-        return _with_gains(quotes(query), said)
+        return _with_gains(quoted, said)
 
     def search_documents(
         self, query: str, limit: int, vectors: Vectors | None = None
@@ -96,6 +99,8 @@ class SessionIndex:
             self._indexed_documents += 1
         meaning = self._of_documents(query, vectors)
         found = self._documents.search(query, limit=limit, meaning=meaning)
+        if not found:
+            return []
         ids, share = [self.document_ids[hit.n] for hit in found], self._share(query)
         said = [
             (name, hit.score * share, self.evidence[name].evidence.content)

@@ -33,11 +33,11 @@ def words(causes: dict[str, int]) -> str:
     return ", ".join(f"{WORDS.get(name, name)} {tokens:,}" for name, tokens in causes.items())
 
 
-def cause_of(report: Report) -> str:
-    """Why a call costs more than it would have without us."""
-    if report.prefix_broken_by in WORDS:
-        return report.prefix_broken_by
-    return "brought_in" if report.inserted or report.restored else "other"
+def cause(broken_by: str, *, brought_in: bool) -> str:
+    """Why a call costs more than it would have without us: what broke its prefix, else what went in."""
+    if broken_by in WORDS:
+        return broken_by
+    return "brought_in" if brought_in else "other"
 
 
 @dataclass(slots=True)
@@ -72,7 +72,9 @@ class Spending:
         self.sent += sent
         self.untouched += untouched
         if sent > untouched:
-            self.causes[cause_of(report)] += round(sent - untouched)
+            brought_in = bool(report.inserted or report.restored)
+            why = cause(report.prefix_broken_by, brought_in=brought_in)
+            self.causes[why] += round(sent - untouched)
         if self.is_told or not self.is_dearer:
             return False
         self.is_told = True

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
-from weakref import ReferenceType, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.redaction import SessionRedactor
 from ce_engine.prepare.choose.anchored_context import Pins
 from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.runtime.bounded_dict import BoundedDict as BoundedDict
-from ce_engine.schema.call import HostMessage, TurnHandle
+from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
-from ce_engine.schema.enums import Origin
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.message_forest import Entry, MessageForest
 from ce_engine.schema.report import PutResult, Report
@@ -33,6 +31,7 @@ from ce_engine.sessions.bodies import LaneBodies
 from ce_engine.sessions.failure_streaks import FailureStreaks
 from ce_engine.sessions.invocation import RequestMemory
 from ce_engine.sessions.search import SessionIndex
+from ce_engine.sessions.sent_list import SentList
 from ce_engine.sessions.spending import Spending
 from ce_engine.text.tokens import Calibration
 
@@ -68,11 +67,10 @@ class ArchivedList:
 
 @dataclass(slots=True)
 class LaneMemory:
-    """The last bodies of a lane, and the list that the host sent, weakly held."""
+    """The last bodies of a lane, and the list that the host sent."""
 
     bodies: LaneBodies = field(default_factory=LaneBodies)
-    sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
-    places: list[int | None] = field(default_factory=list)
+    sent: SentList = field(default_factory=SentList)
     items: dict[int, MessageItem] = field(default_factory=dict)
     """Of the messages of that list that are stored, by index, what they were to the call."""
     counted_by: str = ""
@@ -90,7 +88,7 @@ class LaneMemory:
 
     def begins_alike(
         self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str
-    ) -> tuple[Mapping[int, MessageItem], ArchivedList | None]:
+    ) -> tuple[dict[int, MessageItem], ArchivedList | None]:
         """What is kept of the list before, of the messages that the next one begins with, too.
 
         Args:
@@ -102,7 +100,7 @@ class LaneMemory:
         if not count or self.counted_by != counted_by or places[:count] != known:
             self.counted_by = counted_by
             return {}, None
-        if count == len(self.sent):
+        if count == len(self.sent.messages):
             return self.items, self.archived
         return {n: item for n, item in self.items.items() if n < count}, None
 
@@ -273,31 +271,6 @@ class SessionView(SessionIndex):
         before, now = (sum(len(pin.text) for pin in each.values()) for each in (lane.pins, pins))
         self.bytes += 2 * (now - before)
         lane.pins = pins
-
-    def remember_sent(
-        self, name: str, messages: Sequence[HostMessage], places: list[int | None]
-    ) -> None:
-        """Keep where the messages of a lane's list sit, for the next list that begins with them."""
-        lane = self.lane(name)
-        lane.sent, lane.places = [*map(ref, messages)], places
-        lane.items, lane.archived = {}, None
-
-    def known_places(self, name: str, messages: Sequence[HostMessage]) -> list[int | None]:
-        """Places of the leading messages that are the very objects of the lane's last list."""
-        lane = self.lanes.get(name)
-        if lane is None:
-            return []
-        whole = len(lane.sent)
-        if [known() for known in lane.sent] == [*messages[:whole]]:  # most often
-            return lane.places[:whole] if whole >= 2 else []
-        count = 0
-        for known, message in zip(lane.sent, messages, strict=False):
-            # The host's own instructions may hold the time: they sit nowhere, whatever they say.
-            told = message.origin is Origin.SYSTEM and lane.places[count] is None
-            if known() is not message and not told:
-                break
-            count += 1
-        return lane.places[:count] if count >= 2 else []
 
     def request(self, request_id: str) -> RequestMemory:
         """The memory of one invocation; old ones are forgotten."""

@@ -117,7 +117,11 @@ class BaseStore(ABC):
         return self._nothing_is_sealed(scope)
 
     async def reseal_settings(self) -> int:
-        """Seal what owners set anew; how many settings were not yet."""
+        """Seal what owners set anew; how many settings were not yet.
+
+        Raises:
+            FileDamagedError: some cannot be opened; it names them, and all others are sealed.
+        """
         return int(self._nothing_is_sealed(None))
 
     def _nothing_is_sealed(self, scope: Scope | None) -> bool:

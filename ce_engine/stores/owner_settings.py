@@ -55,6 +55,12 @@ def version_of(owned: Owned, project_id: str) -> int:
     return sum(setting.version for key, setting in owned.items() if key[0] == project_id)
 
 
+def check_value(name: str, value: Any) -> None:
+    """Raise `ValueError` if a setting is given `None`, which is none."""
+    if value is None:
+        raise ValueError(f"setting {name!r} was given None, expected plain JSON data")
+
+
 def next_version(name: str, known: Setting | None, value: Any, expected_version: int | None) -> int:
     """The version of a setting that is put.
 
@@ -62,8 +68,7 @@ def next_version(name: str, known: Setting | None, value: Any, expected_version:
         VersionConflictError: `expected_version` is not the stored one; 0 is that of none.
         ValueError: the value is `None`, which is none.
     """
-    if value is None:
-        raise ValueError(f"setting {name!r} was given None, expected plain JSON data")
+    check_value(name, value)
     last = known.version if known is not None else 0
     there = last if known is not None and not _is_gone(known) else 0
     if expected_version is not None and expected_version != there:

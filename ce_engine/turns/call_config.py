@@ -11,7 +11,7 @@ from ce_engine.schema.scope import Scope
 
 
 _PROTECTION = ("redaction", "memory_opt_out", "require_user")
-_ENGINES = ("rules", "detector", "originals_url")
+_ENGINES = ("rules", "detector", "detector_min_score", "originals_url")
 """Fields of `RedactionConfig` that one redactor and one second store hold for all calls."""
 
 
@@ -32,7 +32,8 @@ def protected(own: RuntimeConfig | None, engines: RuntimeConfig) -> RuntimeConfi
 
 
 def _check(own: RedactionConfig, engines: RedactionConfig) -> None:
-    other = [n for n in _ENGINES if getattr(own, n) not in (None, getattr(engines, n))]
+    said = [name for name in _ENGINES if name in own.model_fields_set]
+    other = [name for name in said if getattr(own, name) not in (None, getattr(engines, name))]
     if own.mode == "dual_store" and engines.mode != own.mode:
         other.append("mode")
     if other:

@@ -87,7 +87,8 @@ class EvidenceToolMethods(EngineBase):
             evidence_id: the id, or its beginning (8 characters or more).
             lines: only these, from 1: `12` or `10-40`. The lines of a JSON list are its elements.
             find: only lines that have one of these words.
-            config: of the app that asks, where it has one of its own: who opts out by it is told nothing.
+            config: of the app that asks, where it has one of its own: who opts out by it is told nothing, and what it
+                excludes by its sensitivity is not there.
         """
         scope, own = as_scope(session_id), config or self.config
         return await self.loop.share(self._fetched(scope, evidence_id, lines, find, own))
@@ -99,23 +100,26 @@ class EvidenceToolMethods(EngineBase):
     async def _fetched(
         self, scope: Scope, evidence_id: str, lines: str, find: str, config: RuntimeConfig
     ) -> str:
-        words, name = _WORDS[self.config.locale], str(evidence_id).strip()
+        words, name = _WORDS[config.locale], str(evidence_id).strip()
         if is_nobodys(config, scope) or opts_out(config, scope):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
             view = await self._existing_view(scope)
-            text = None if view is None else self._content(view, scope, name)
+            text = None if view is None else self._content(view, scope, name, config)
         if text is None:
             return words["none"].format(id=name[:80])
         return await self._run_off_loop(lambda: _part(text, name, lines, find, words), [text])
 
-    def _content(self, view: SessionView, scope: Scope, name: str) -> str | None:
+    def _content(
+        self, view: SessionView, scope: Scope, name: str, config: RuntimeConfig
+    ) -> str | None:
         """What evidence says, if it may be told; `None` else."""
         found = _named(view, name)
         row = view.evidence.get(found or "")
         if row is None or scope.project_id != view.head.project_id:
             return None
-        if sensitivity_of(row.evidence) in self.config.prune.exclude_sensitivity:
+        excluded = {*config.prune.exclude_sensitivity, *self.config.prune.exclude_sensitivity}
+        if sensitivity_of(row.evidence) in excluded:
             return None
         n = view.log.by_message_id(row.message_id) if row.message_id else None
         if n is not None and view.rows[n].withheld:

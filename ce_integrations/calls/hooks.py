@@ -41,6 +41,7 @@ from ce_integrations.identity.session import (
 )
 from ce_integrations.identity.team_role import current_role
 from ce_integrations.mapping.composite_messages import mapped, natives_of
+from ce_integrations.mapping.known_lists import KnownLists
 from ce_integrations.mapping.known_messages import KnownMessages
 from ce_integrations.mapping.message_adapter import MessageAdapter
 from ce_integrations.wrapping.guard import Guard
@@ -101,10 +102,11 @@ class Hooks(Generic[Native]):
             adapter.parts,
             adapter.alike,
         )
+        self._lists = KnownLists(self._known, adapter.states)
         self._handed_over: set[Future[None]] = set()
         self.requested_tools = RequestedTools()
         """The calls of tools that models asked for, until a run claims them."""
-        engine.caches.update((self._known, self.requested_tools))
+        engine.caches.update((self._known, self._lists, self.requested_tools))
 
     def before_model(
         self, natives: list[Native], info: CallInfo
@@ -117,7 +119,7 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            messages = self._messages(natives)
+            messages = self._messages(natives, begun)
             prepared = self.engine.loop.run(self.engine.prepare(begun, messages=messages))
             return self._ready(natives, info, begun, prepared)
         return natives, None
@@ -129,7 +131,7 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            prepared = await self.engine.prepare(begun, messages=self._messages(natives))
+            prepared = await self.engine.prepare(begun, messages=self._messages(natives, begun))
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -141,7 +143,7 @@ class Hooks(Generic[Native]):
         with self.guard("preview"):
             begun = self._begin(natives, info)
             if isinstance(begun, ModelCall):
-                messages = self._messages(natives)
+                messages = self._messages(natives, begun)
                 plan = self.engine.loop.run(self.engine.preview(begun, messages=messages))
                 return natives if plan.unchanged else self._natives(natives, plan)
         return natives
@@ -150,7 +152,7 @@ class Hooks(Generic[Native]):
         with self.guard("preview"):
             begun = self._begin(natives, info)
             if isinstance(begun, ModelCall):
-                plan = await self.engine.preview(begun, messages=self._messages(natives))
+                plan = await self.engine.preview(begun, messages=self._messages(natives, begun))
                 return natives if plan.unchanged else self._natives(natives, plan)
         return natives
 
@@ -164,7 +166,7 @@ class Hooks(Generic[Native]):
             around.adapter != self.adapter.name or self._hands_on(around.turn, natives)
         ):
             return Turn(outer=around.turn)
-        resolved, outer = resolve(info, self.choice, self._messages(natives)), None
+        resolved, outer = resolve(info, self.choice, self._said(natives)), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle
             if resolved.ephemeral and around.turn.resolved is not None:
@@ -215,10 +217,16 @@ class Hooks(Generic[Native]):
         is_same = now.content.endswith(asked.content) if asked.content else not now.content
         return now.role is asked.role and is_same
 
-    def _messages(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
+    def _messages(self, natives: list[Native], call: ModelCall) -> Callable[[], list[HostMessage]]:
         """Map those of a call, on the engine's thread: the app's own has other things to do."""
+        # Whose names are agents' may be known later.
+        now, line = list(natives), (call.scope.key, call.lane_key, len(self.agents))
+        return lambda: with_task(self._lists(now, line), self.agents)
+
+    def _said(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
+        """The same of a call of which nobody knows yet whose it is."""
         now = list(natives)
-        return lambda: with_task(list(chain.from_iterable(map(self._known, now))), self.agents)
+        return lambda: with_task([*chain.from_iterable(map(self._known, now))], self.agents)
 
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared

@@ -22,7 +22,8 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.apps.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
-from ce_engine.audit.compare.costs import costs
+from ce_engine.audit.compare.costs import priced_by
+from ce_engine.audit.compare.figures import figures
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.text.tokens.prices import prices_here
 from ce_integrations.demo.documents import Package, installed_packages
@@ -182,7 +183,8 @@ def _result(
     wait = engine.loop.run
     calls = wait(engine.store.list_turns(Scope(session_id=session_id)))
     document = wait(engine.store.get_session(Scope(session_id=session_id)))
-    cost = costs(calls_of(document, calls) if document else [], prices_here())
+    made = calls_of(document, calls) if document else []
+    sums = figures(made, table := priced_by(made, prices_here()))
     sessions = wait(engine.store.list_sessions())
     info = next(found for found in sessions if found.session_id == session_id)
     return DemoResult(
@@ -192,14 +194,15 @@ def _result(
         turns=turns,
         asked=len(questions),
         found=sum(question.ok for question in questions),
-        tokens_with=sum(call.report.get("token_used", 0) for call in calls),
-        tokens_without=sum(call.report.get("tokens_before", 0) for call in calls),
+        tokens_with=sums.tokens_sent,
+        tokens_without=sums.tokens_without,
         messages=info.messages,
         evidences=info.evidences,
         tool_calls=info.tool_calls,
         seconds=seconds,
         questions=questions,
-        cost_with=cost.compared + cost.own,
-        cost_without=cost.untouched,
-        cost_unit=cost.prices.currency,
+        cost_with=sums.beside.sent,
+        cost_without=sums.beside.untouched,
+        cost_apart=sums.beside.apart_sent,
+        cost_unit=table.currency,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ce_engine import Extend, HostMessage, Keep, Prepared, Shorten, Step
@@ -12,6 +13,8 @@ from ce_integrations.mapping.message_adapter import MessageAdapter
 
 
 Native = TypeVar("Native")
+
+_OBJECT: Callable[[HostMessage], object] = attrgetter("obj")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,10 @@ def natives_of(
     `natives` are those that were prepared, and perhaps others that the app has added since.
     """
     hosts = prepared.call.messages
-    # The native of each message: one that is a later part has that of the message before it.
-    whole = list(accumulate((not _is_later_part(host) for host in hosts), initial=-1))[1:]
+    if _Part not in map(type, map(_OBJECT, hosts)):  # most often
+        whole: Sequence[int] = range(len(hosts))
+    else:  # one that is a later part has the native of the message before it
+        whole = list(accumulate((not _is_later_part(host) for host in hosts), initial=-1))[1:]
 
     def native_of(step: Step) -> int | None:
         return whole[step.index] if isinstance(step, Keep | Shorten | Extend) else None

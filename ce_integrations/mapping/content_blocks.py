@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ce_engine import Attachment, Extend, Insert, Keep, Restore, Shorten, Step, ToolRequest
+from ce_engine.schema.json_text import is_deep
 from ce_integrations.mapping.attachments import attachment_of
 from ce_integrations.mapping.digests import digest_of
 
@@ -32,6 +33,8 @@ CALLS = frozenset({"tool_use", "function_call", "tool_call", "invalid_tool_call"
 """Blocks that ask for a tool; frameworks repeat them in a list of calls."""
 REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 
+_TOO_DEEP = "(nested too deep)"
+"""In the place of data that no client can send either."""
 BYTES_PER_TOKEN = 3
 """For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
 
@@ -102,13 +105,15 @@ def beside_text(content: object) -> Beside:
 
 
 def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
-    """The arguments of a call; what is no JSON object stands under `""`."""
-    args = raw_args(call)
-    if isinstance(args, str):
+    """The arguments of a call; what is no JSON object, or nested too deep to be stored, stands under `""`."""
+    args = text = raw_args(call)
+    if isinstance(text, str):
         try:
-            args = json.loads(args)
-        except ValueError:
-            return {"": args}
+            args = json.loads(text)
+        except (ValueError, RecursionError):
+            return {"": text}
+    if is_deep(args):
+        return {"": text if isinstance(text, str) else _TOO_DEEP}
     return dict(args) if isinstance(args, Mapping) else {"": args}
 
 
@@ -169,5 +174,8 @@ def with_text(parts: Sequence[Any], kind: type, made: object) -> list[Any]:
 
 
 def _size(block: Mapping[Any, Any]) -> int:
-    packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
+    try:
+        packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        packed = _TOO_DEEP
     return -(-len(packed.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)

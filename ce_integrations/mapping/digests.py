@@ -27,7 +27,7 @@ class _NamelessError(Exception):
 
 
 def digest_of(block: Mapping[Any, Any]) -> str:
-    """A digest of a block; `""` where it holds an object that tells neither its bytes nor its value.
+    """A digest of a block; `""` where it cannot be written, or holds an object that tells neither its bytes nor its value.
 
     Values over 2 MB count with their length, their first and last 256 KB and 512 samples between: two
     that differ nowhere else are the same here. What is compressed differs from its first change on;
@@ -35,7 +35,7 @@ def digest_of(block: Mapping[Any, Any]) -> str:
     """
     try:
         packed = json.dumps(_short(block), sort_keys=True, ensure_ascii=False, default=_words)
-    except _NamelessError:
+    except (_NamelessError, RecursionError, ValueError):  # or nested too deep, or in itself
         return ""
     return hashlib.blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

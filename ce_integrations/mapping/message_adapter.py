@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -96,6 +96,13 @@ class MessageAdapter(Generic[Native]):
         """All that is mapped of a plain message, as one value: who has the same is mapped alike.
 
         `None` where it would cost more to tell than the mapping itself: such are known by identity.
+        """
+        return None
+
+    def states(self, natives: Sequence[Native]) -> list[Mapping[str, Any]] | None:  # noqa: ARG002 - for those who have them
+        """All that each of these natives holds, live, at next to no cost; `None` where it is no plain data.
+
+        A list that is sent again is known by them, message by message.
         """
         return None
 

@@ -10,9 +10,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ce_engine import Author, AuthorKind, Message, Origin, Role
+from ce_engine import (
+    Author,
+    AuthorKind,
+    HostMessage,
+    Message,
+    ModelCall,
+    Origin,
+    Role,
+    Scope,
+    create_context_engine,
+)
+from ce_engine.testing.host import user
 from ce_integrations.calls.blocking import on_a_thread
 from ce_integrations.calls.model_methods import schema_of
+from ce_integrations.mapping.content_blocks import beside_text, text_of, tool_requests
 from ce_integrations.mapping.messages import ROLES, author_of, host_message, is_framework_s
 from ce_integrations.wrapping.patches import all_definitions
 
@@ -108,3 +120,43 @@ async def test_what_can_only_be_waited_for_is_awaited() -> None:
 
     with pytest.raises(NotImplementedError, match="only awaited"):
         await on_a_thread(fails)
+
+
+def _nested(levels: int) -> object:
+    made: object = 1
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+DEEP = {
+    "brackets without an end": "[" * 1100,
+    "more than Python's stack": '{"a":' * 5000 + "1" + "}" * 5000,
+    "more than is stored": '{"a":' * 300 + "1" + "}" * 300,
+    "an object": {"a": _nested(2000)},
+}
+
+
+@pytest.mark.parametrize("what", DEEP)
+def test_arguments_that_are_nested_too_deep_are_a_text(what: str) -> None:
+    """One message that a model was talked into ended recording and budget for its whole conversation."""
+    [request] = tool_requests([{"name": "t", "id": "c", "arguments": DEEP[what]}])
+    text = DEEP[what] if isinstance(DEEP[what], str) else "(nested too deep)"
+    assert request.args == {"": text}
+    engine = create_context_engine("memory://")
+    said = Message(role=Role.ASSISTANT, content="", tool_calls=[request])
+    prepared = engine.sync.prepare(
+        ModelCall(Scope(session_id="s"), [HostMessage(said, Origin.TOOL_CALL), user("next?")])
+    )
+    assert prepared.report.messages_in == 2
+    assert engine.sync.flush()
+    document = engine.sync.get_session("s")
+    engine.sync.close()
+    assert document is not None
+    assert len(document.session.messages) == 2
+
+
+def test_a_part_that_is_nested_too_deep_is_a_part() -> None:
+    content = [{"type": "x", "y": _nested(5000)}, {"type": "text", "text": "你好"}]
+    assert text_of(content) == "你好"
+    assert beside_text(content).tokens > 0

@@ -103,3 +103,43 @@ def test_both_languages_and_dark(site: Site, open_tab: OpenTab) -> None:
     assert max(map(int, re.findall(r"\d+", ground)[:3])) < 80
     tab.get_by_role("button", name="English").click()
     expect(tab.locator("h2", has_text="What went out, turn by turn")).to_be_visible()
+
+
+def test_the_word_goes_along_to_a_turn_by_its_bar_its_row_and_its_number(
+    site: Site, tab: Page
+) -> None:
+    visited(site, tab)
+    tab.get_by_role("searchbox", name="Find in this session").fill("topic 3.")
+    expect(tab.locator("#hits")).to_contain_text("Where it went, by turns: as a message")
+    tab.wait_for_url(re.compile(r"/session\?.*find=topic"))
+    tab.locator(".timeline").focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(re.compile(r"/turn\?.*turn=27&find=topic"))
+    calm(tab)
+    tab.go_back()
+    expect(tab.locator("#hits mark").first).to_have_text("topic 3.")
+    calm(tab)
+    tab.get_by_label("Go to turn").fill("5")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(re.compile(r"/turn\?.*turn=5"))
+    expect(tab.locator("h1")).to_contain_text("Turn 5 of 27")
+    expect(tab.locator(".found mark")).to_have_text("topic 3.")
+    tab.get_by_role("link", name=SESSION).click()
+    expect(tab.locator("#hits mark").first).to_have_text("topic 3.")
+    calm(tab)
+    tab.get_by_role("searchbox", name="Find in this session").fill("")
+    tab.locator("#turns a", has_text=re.compile("^20$")).click()
+    expect(tab.locator("h1")).to_contain_text("Turn 20 of 27")
+    assert "find=" not in tab.url
+
+
+def test_a_word_of_jargon_is_explained_by_the_keyboard(site: Site, tab: Page) -> None:
+    visited(site, tab)
+    note = tab.locator("#term-cut")
+    expect(note).to_be_hidden()
+    tab.get_by_role("button", name="the cut (a line down").focus()
+    tab.keyboard.press("Enter")
+    expect(note).to_be_visible()
+    expect(note).to_contain_text("What stands before it is left out.")
+    tab.keyboard.press("Escape")
+    expect(note).to_be_hidden()

@@ -54,10 +54,10 @@ def test_filters_and_order_work_together(tab: Page) -> None:
 
 def test_columns_are_chosen_and_stay(tab: Page) -> None:
     tab.get_by_text("Columns", exact=True).click()
-    tab.get_by_role("checkbox", name="Cost", exact=True).check()
+    tab.get_by_role("checkbox", name="Cost of inputs", exact=True).check()
     tab.get_by_role("checkbox", name="User").uncheck()
     tab.get_by_role("button", name="Show these").click()
-    expect(tab.get_by_role("columnheader", name="Cost", exact=True)).to_be_visible()
+    expect(tab.get_by_role("columnheader", name="Cost of inputs", exact=True)).to_be_visible()
     expect(tab.get_by_role("columnheader", name="User")).to_have_count(0)
 
 

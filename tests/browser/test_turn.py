@@ -32,7 +32,7 @@ def test_why_something_was_left_out_is_found_in_a_few_keys(site: Site, tab: Page
     tab.wait_for_url(re.compile("find=topic"))
     step = tab.locator(".journey .step.is-dropped").first
     expect(step).to_contain_text("topic 3.")
-    expect(step).to_contain_text("It stands before the cut.")
+    expect(step).to_contain_text("It stands before the cut, which turn")
 
 
 def test_what_was_added_to_the_question_is_marked(site: Site, tab: Page) -> None:
@@ -54,7 +54,7 @@ def test_what_was_left_out_unfolds(site: Site, tab: Page) -> None:
 def test_what_if_answers_while_it_is_typed(site: Site, tab: Page) -> None:
     visited(site, tab, 24)
     tab.get_by_label("Whole window").fill("20000")
-    expect(tab.locator("#instead")).to_contain_text("0 left out")
+    expect(tab.locator("#instead")).to_contain_text("nothing is cut")
     expect(tab.locator("#instead")).to_contain_text("would have gone another way")
     tab.get_by_label("Whole window").fill("")
     tab.get_by_label("What is brought in stands").select_option("seed")
@@ -69,7 +69,7 @@ def test_what_if_works_without_a_script(site: Site, open_tab: OpenTab) -> None:
     tab.goto(site.at(f"/turn?{urlencode({**WHO, 'turn': 24})}"))
     tab.get_by_label("Whole window").fill("20000")
     tab.get_by_role("button", name="Try").click()
-    expect(tab.locator("#instead")).to_contain_text("0 left out")
+    expect(tab.locator("#instead")).to_contain_text("nothing is cut")
 
 
 def test_keys_go_from_turn_to_turn(site: Site, tab: Page) -> None:
@@ -112,4 +112,27 @@ def test_in_chinese_and_dark(site: Site, open_tab: OpenTab) -> None:
     tab.goto(site.at(f"/turn?{urlencode({**WHO, 'turn': 24})}"))
     expect(tab.locator("h1")).to_contain_text("第 24 轮")
     tab.get_by_label("整个窗口").fill("20000")
-    expect(tab.locator("#instead")).to_contain_text("略去 0 条")
+    expect(tab.locator("#instead")).to_contain_text("什么都不切")
+
+
+def test_a_word_is_kept_and_marked_from_turn_to_turn(site: Site, tab: Page) -> None:
+    visited(site, tab, 24, find="topic 3.")
+    calm(tab)
+    tab.keyboard.press("n")
+    expect(tab.locator("h1")).to_contain_text("Turn 25 of")
+    expect(tab.locator(".found")).to_contain_text("Looked for: topic 3.")
+    expect(tab.locator(".journey .step mark").first).to_have_text("topic 3.")
+    calm(tab)
+    tab.get_by_role("link", name="Show all messages").click()
+    expect(tab.locator(".found")).to_have_count(0)
+
+
+def test_where_a_message_went_leads_to_those_turns(site: Site, tab: Page) -> None:
+    visited(site, tab, 24, find="topic 3.")
+    went = tab.locator(".journey .went-to").first
+    expect(went).to_contain_text("left out")
+    calm(tab)
+    first = went.locator("a").first
+    number = first.inner_text()
+    first.click()
+    expect(tab.locator("h1")).to_contain_text(f"Turn {number} of")

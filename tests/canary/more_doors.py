@@ -159,6 +159,7 @@ def kept(v: Visitor) -> None:
             refs=[Ref(evidence_id=v.evidence(), selector=c("Ref.selector"))],
             created_at=c("ContextBlock.created_at"),
             sensitivity=c("ContextBlock.sensitivity"),
+            mac=c("ContextBlock.mac"),
         )
     ]
     v.sync.put_context_blocks(v.scope, blocks)
@@ -193,7 +194,13 @@ def ruled(v: Visitor) -> None:
     rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
-    v.refused(rules.accept, v.scope, [c("constraints.accept.constraint_ids")])
+    shown, unknown = c("constraints.accept.shown"), c("constraints.accept.constraint_ids")
+    v.refused(rules.accept, v.scope, [], shown=shown)
+    v.refused(rules.accept, v.scope, [unknown], shown=rules.list(v.scope))
+    names = ("constraint_id", "text", "created_at", "updated_at", "kind")
+    other: dict[str, Any] = {name: c(f"Constraint.{name}") for name in names}
+    looked_at = Constraint.model_construct(**other, priority=Priority.MUST)
+    v.refused(rules.accept, v.scope, [], shown=[looked_at])
     v.refused(v.sync.verify_settings, anchors=c("verify_settings.anchors"))
     actor = c("budgets.update.actor")
     v.refused(v.sync.budgets.update, v.scope, BudgetConfig(), 0, actor=actor)

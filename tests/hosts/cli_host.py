@@ -35,10 +35,10 @@ TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TT
 """What a developer's shell may say about the terminal; it must change no result."""
 
 
-def ce(*args: str, columns: int | None = None) -> Result:
-    """Run a command in this process, without a terminal, or as if it had so many columns."""
+def ce(*args: str, columns: int | None = None, answer: str = "") -> Result:
+    """Run a command in this process, without a terminal, or as if it had so many columns; `answer` is typed."""
     env = dict.fromkeys(TERMINAL) | {"COLUMNS": str(columns) if columns else None}
-    return CliRunner(env=env).invoke(app, args)
+    return CliRunner(env=env).invoke(app, args, input=answer)
 
 
 def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:

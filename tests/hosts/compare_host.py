@@ -19,7 +19,7 @@ from ce_engine import (
 )
 from ce_engine.schema.document import ModelUsage
 from ce_engine.schema.enums import ToolCallStatus, TurnStatus
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import Report, Untouched
 from ce_engine.schema.rows import AppendModelUsage, CreateSession, PutTurn, TurnRow, Write
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
@@ -68,7 +68,7 @@ def _writes(session: str, calls: Sequence[Told]) -> list[Write]:
             tokens_before=call.before,
             prefix_tokens_unchanged=call.prefix,
             stable_prefix_hash="mac:1",
-            **call.report,
+            **{"untouched": Untouched(tokens=call.before, prefix=call.prefix), **call.report},
         ).model_dump(mode="json", exclude={"turn_id"})
         row = TurnRow(
             turn_id,

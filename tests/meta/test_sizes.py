@@ -16,30 +16,30 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 9120,
-    "ce_engine/audit": 3270,
+    "ce_engine/apps": 10085,
+    "ce_engine/audit": 3350,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4625,
+    "ce_engine/prepare": 4745,
     "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2795,
-    "ce_engine/sessions": 1560,
-    "ce_engine/stores": 8090,
+    "ce_engine/schema": 2840,
+    "ce_engine/sessions": 1620,
+    "ce_engine/stores": 8190,
     "ce_engine/testing": 2430,
-    "ce_engine/text": 5310,
-    "ce_engine/turns": 5760,
+    "ce_engine/text": 5320,
+    "ce_engine/turns": 5860,
     "ce_integrations": 40,
-    "ce_integrations/calls": 1590,
+    "ce_integrations/calls": 1600,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
-    "ce_integrations/mapping": 730,
+    "ce_integrations/mapping": 840,
     "ce_integrations/testing": 2996,
     "ce_integrations/identity": 560,
     "ce_integrations/wrapping": 570,
 }
 ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
-LARGER = {"autogen": 475, "langchain": 554, "llamaindex": 431}
+LARGER = {"autogen": 478, "langchain": 557, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 

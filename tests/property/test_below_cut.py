@@ -28,6 +28,7 @@ from ce_engine import (
     ToolRequest,
     create_context_engine,
 )
+from ce_engine.sessions.sent_list import SentList
 
 
 SCOPE = Scope(session_id="s")
@@ -138,7 +139,7 @@ def forget(engine: ContextEngine) -> bool:
         return False
     lane = view.lane("")
     known, lane.below = lane.below is not None, None
-    lane.items, lane.archived = {}, None
+    lane.items, lane.archived, lane.sent = {}, None, SentList()
     return known
 
 

@@ -88,6 +88,7 @@ def test_a_lower_limit_returns_the_head(entries: Entries, query: str, limit: int
 @given(ENTRIES, SENTENCES)
 def test_an_index_emptied_by_removal_finds_nothing(entries: Entries, query: str) -> None:
     index = add(LexicalIndex(), entries)
+    index.search(query, limit=100)
     for n in range(len(entries)):
         index.remove(n)
     assert index.search(query, limit=100) == []

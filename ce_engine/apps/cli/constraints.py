@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar
+from unicodedata import category
 
 import typer
+from rich.console import Console
 
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
 from ce_engine.apps.cli.reading import engine_over
 from ce_engine.apps.present.output import console, print_json, printable
 from ce_engine.create import ContextEngine
-from ce_engine.errors import ConfigError
+from ce_engine.errors import ConfigError, SchemaValidationError
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import CONSTRAINTS, Constraint, Standing
+from ce_engine.sessions.owner.constraints import shown_digest
 
 
 T = TypeVar("T")
@@ -44,6 +47,9 @@ Kind = Annotated[
     typer.Option("--kind", metavar="WORD", help="What it is about: style, plot, ..."),
 ]
 
+_ACCEPT = "ce constraints accept ID... --yes"
+_UNSEEN = ("Cf", "Cn", "Co", "Cs")
+"""Categories of characters that few terminals show: formats, tags, what is in no script."""
 _MARKS: dict[Standing | None, list[str]] = {
     Standing.UNVERIFIED: ["not verified"],
     Standing.FORGED: ["forged"],
@@ -72,18 +78,18 @@ def list_(
 ) -> None:
     """List the constraints, or those of a kind, in the order in which they go out."""
     scope = _scope(account, user, project)
-
-    async def work(engine: ContextEngine) -> tuple[Sequence[Constraint], Standing]:
-        found = await engine.constraints.list(scope, kind=kind, forged=forged)
-        setting = await engine.loop.share(engine.store.get_setting(scope, CONSTRAINTS))
-        return found, setting.standing if setting is not None else Standing.INTACT
-
-    found, standing = _run(store, work)
-    _print(found, standing, as_json=as_json)
-    if not found and not as_json:
+    found, standing, digest = _run(store, lambda engine: _listed(engine, scope, forged=forged))
+    if kind is not None:  # not all that there is to look at
+        found, digest = [each for each in found if each.kind == kind], ""
+    _print(found, standing, digest, as_json=as_json)
+    if as_json:
+        return
+    if not found:
         console().print(
             "no constraints of this user in this project: `ce constraints add TEXT` adds one"
         )
+    if digest:
+        console().print(f"to accept of these what is right: `{_ACCEPT} --digest {digest}`")
 
 
 @constraints.command()
@@ -150,13 +156,23 @@ def delete(
 
 
 @constraints.command()
-def accept(
+def accept(  # noqa: PLR0913 - one parameter an option
     constraint_ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="ID...", help="As `ce constraints list --all` names them."),
     ] = None,
     *,
     none: Annotated[bool, typer.Option("--none", help="None of them is right.")] = False,
+    digest: Annotated[
+        str,
+        typer.Option(
+            metavar="DIGEST", help="Of what was looked at: `ce constraints list --all` prints it."
+        ),
+    ] = "",
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Show nothing, and do not ask: --digest says of what."),
+    ] = False,
     store: StoreUrl = None,
     account: Account = "",
     user: User = "",
@@ -165,12 +181,50 @@ def accept(
 ) -> None:
     """Have these hold as set from now on, and delete the others, where `ce verify` finds them forged or not verified.
 
-    Look at them first: `ce constraints list --all`.
+    Shows what is there, and asks. Where something else is there by the time you answer, nothing is changed. A
+    script gives --yes, and the digest that `ce constraints list --all` printed when somebody looked.
     """
     if bool(constraint_ids) == none:
         raise ConfigError("name the constraints that are right, or give --none if none of them is")
+    if yes and not digest:
+        raise ConfigError(
+            "with --yes nobody looks: give the --digest of what was looked at, as `ce constraints list "
+            "--all` prints it"
+        )
     scope, ids = _scope(account, user, project), constraint_ids or []
-    _print(_run(store, lambda engine: engine.constraints.accept(scope, ids)), as_json=as_json)
+    if not yes:
+        found, standing, now = _run(store, lambda engine: _listed(engine, scope, forged=True))
+        _ask(found, standing, ids)
+        digest = digest or now
+    _print(
+        _run(store, lambda engine: engine.constraints.accept(scope, ids, shown=digest)),
+        as_json=as_json,
+    )
+
+
+async def _listed(
+    engine: ContextEngine, scope: Scope, *, forged: bool
+) -> tuple[Sequence[Constraint], Standing, str]:
+    """The constraints, how they stand, and where somebody is to accept them, the digest of what is shown."""
+    setting = await engine.loop.share(engine.store.get_setting(scope, CONSTRAINTS))
+    standing = setting.standing if setting is not None else Standing.INTACT
+    found: Sequence[Constraint] = []
+    try:
+        found = await engine.constraints.list(scope, forged=forged)
+    except SchemaValidationError:
+        if not forged:
+            raise
+        console(err=True).print("what is stored as constraints can be read by nobody")
+    is_open = standing is not Standing.INTACT
+    return found, standing, shown_digest(engine.store.secret, scope, found) if is_open else ""
+
+
+def _ask(found: Sequence[Constraint], standing: Standing, ids: Sequence[str]) -> None:
+    for each in found:
+        what = "keep  " if each.constraint_id in ids else "delete"
+        _print_line(console(err=True), f"{what}  {_line(each, standing)}")
+    kept = sum(each.constraint_id in ids for each in found)
+    typer.confirm(f"Have {kept} hold as set, and delete {len(found) - kept}?", abort=True, err=True)
 
 
 def _scope(account: str, user: str, project: str) -> Scope:
@@ -185,15 +239,34 @@ def _run(url: str | None, work: Callable[[ContextEngine], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def _print(found: Sequence[Constraint], standing: Standing | None = None, *, as_json: bool) -> None:
+def _print(
+    found: Sequence[Constraint],
+    standing: Standing | None = None,
+    digest: str = "",
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
-        more = {} if standing is None else {"standing": standing}
+        more: dict[str, str] = {} if standing is None else {"standing": standing}
+        more |= {"digest": digest} if digest else {}
         print_json([{**each.model_dump(mode="json"), **more} for each in found])
         return
     for each in found:
-        marks = [*([each.kind] if each.kind else []), str(each.priority)]
-        marks += ["derived"] if each.derived else []
-        marks += [f"{each.redacted} redacted"] if each.redacted else []
-        marks += _MARKS.get(standing, [])
-        line = f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
-        console().print(printable(line), markup=False, highlight=False, soft_wrap=True)
+        _print_line(console(), _line(each, standing))
+
+
+def _line(each: Constraint, standing: Standing | None) -> str:
+    marks = [*([each.kind] if each.kind else []), str(each.priority)]
+    marks += ["derived"] if each.derived else []
+    marks += [f"{each.redacted} redacted"] if each.redacted else []
+    marks += _MARKS.get(standing, [])
+    return f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
+
+
+def _print_line(screen: Console, line: str) -> None:
+    """Print all that a model would read of it, what a terminal shows nothing of too."""
+    shown = "".join(
+        each.encode("unicode_escape").decode() if category(each) in _UNSEEN else each
+        for each in printable(line)
+    )
+    screen.print(shown, markup=False, highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ce_engine.apps.cli.options import AsJson, StoreUrl
+from ce_engine.apps.present.amounts import PLACES
 from ce_engine.apps.present.output import (
     change,
     clipped,
@@ -63,7 +64,8 @@ class DemoResult:
     `tokens_with` is what went to the model through the engine, `tokens_without` what the same
     inputs of the host would have cost without it, both summed over all turns; `cost_with` and
     `cost_without` are what these inputs cost, cached prefixes apart, with the engine's own calls, of
-    the calls of which both can be said, in `cost_unit`; `messages`,
+    the calls of which both can be said, in `cost_unit`, and `cost_apart` what the inputs of the others
+    cost, which stand beside nothing and count alike in both; `messages`,
     `evidences` and `tool_calls` are what the session holds afterwards. `model` names the model
     for the reader, `seconds` is how long the run took.
     """
@@ -83,6 +85,7 @@ class DemoResult:
     questions: list[DemoQuestion] = field(default_factory=list)
     cost_with: float = 0.0
     cost_without: float = 0.0
+    cost_apart: float = 0.0
     cost_unit: str = ""
 
 
@@ -218,7 +221,7 @@ def _plain(result: DemoResult) -> dict[str, Any]:
 
 def _print(result: DemoResult) -> None:
     screen = console()
-    saved = percent(result.tokens_without - result.tokens_with, result.tokens_without)
+    saved = percent(result.tokens_without - result.tokens_with, result.tokens_without, PLACES)
     figures = {
         "model": result.model,
         "turns": f"{number(result.turns)} in {result.seconds:.1f} s",
@@ -246,8 +249,9 @@ def _cost(result: DemoResult) -> str:
     if not result.cost_unit:
         return ""
     places = 0 if result.cost_unit == UNITS else 4
-    now, before = (f"{cost:,.{places}f}" for cost in (result.cost_with, result.cost_without))
-    effect = change(result.cost_with, result.cost_without)
+    sums = (result.cost_with + result.cost_apart, result.cost_without + result.cost_apart)
+    now, before = (f"{cost:,.{places}f}" for cost in sums)
+    effect = change(*sums, PLACES)
     tenth = ", a cached one a tenth" if result.cost_unit == UNITS else ""
     return f"{now}, without us {before} ({effect}), in {result.cost_unit}{tenth}"
 

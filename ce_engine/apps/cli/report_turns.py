@@ -83,8 +83,7 @@ def as_plain(
 
 def print_end(screen: Console, table: TurnTable, found: SessionTurns) -> None:
     """Print the sums, and what the columns are."""
-    costs = found.costs.lines() if found.costs is not None else ()
-    print_sums(screen, found.turns, costs, of=found.of)
+    print_sums(screen, found.turns, found.costs, of=found.of)
     print_under(screen, 0, table.legend(), style="dim")
     if table.is_shortened:
         more = "reasons are shortened (…): --full has them whole, --turn N all of one turn"

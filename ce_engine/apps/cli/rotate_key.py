@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +13,7 @@ from ce_engine.apps.cli.options import AsJson, StoreUrl
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import reading
 from ce_engine.apps.present.output import number, print_json
-from ce_engine.errors import ConfigError, FileDamagedError, StoreError
+from ce_engine.errors import ConfigError, EncryptionKeyError, FileDamagedError, StoreError
 from ce_engine.schema.scope import Scope
 
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from ce_engine.ports.encryption import ContentCipher
 
 
+_NAMED = 5
+"""What an error names, of all that cannot be opened."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")]
 
 
@@ -46,19 +50,39 @@ async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]
         if not isinstance(store, BaseStore):
             raise StoreError(f"the store {store.url!r} cannot seal anew what it has")
         cipher = _cipher_of(store)
-        done, keys = 0, await store.list_keys()
+        done, settings, keys = 0, 0, await store.list_keys()
+        wrong: list[StoreError] = []
         with bar("sealing", len(keys), hidden=quiet) as advance:
             for key in keys:
-                done += await store.reseal(Scope.of_stored(*key))
+                with _noting(wrong):
+                    done += await store.reseal(Scope.of_stored(*key))
                 advance()
-        settings = await store.reseal_settings()
+        with _noting(wrong):
+            settings = await store.reseal_settings()
         await (
             store.purge()
         )  # even where nothing was left to do: a run that was stopped may not have
         # Without a limit of time: it reads every session.
-        if damaged := await store.damaged():
-            raise FileDamagedError("; ".join(damaged))
+        if said := [*map(str, wrong), *await store.damaged()]:
+            kinds = {type(each) for each in wrong}
+            raise (kinds.pop() if len(kinds) == 1 else FileDamagedError)(_summed(said))
     return done, len(keys), settings, cipher.key_id
+
+
+@contextmanager
+def _noting(wrong: list[StoreError]) -> Iterator[None]:
+    """One that cannot be opened is no reason to leave the others under the old key."""
+    try:
+        yield
+    except (FileDamagedError, EncryptionKeyError) as error:
+        # Without its traceback, whose cursors would keep the file from being written anew.
+        wrong.append(type(error)(str(error)))
+
+
+def _summed(said: Sequence[str]) -> str:
+    some = list(dict.fromkeys(said))
+    more = f"; and {number(len(some) - _NAMED)} more" if len(some) > _NAMED else ""
+    return "; ".join(some[:_NAMED]) + more
 
 
 def _cipher_of(store: object) -> ContentCipher:

@@ -7,13 +7,19 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ce_engine.apps.present.amounts import (
+    Amounts,
+    cached_tokens,
+    effect,
+    saved_amount,
+    saved_tokens,
+)
 from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.apps.present.output import change, number, percent
+from ce_engine.apps.present.output import number, percent
 from ce_engine.apps.present.report_lines import code_words
 from ce_engine.audit.compare.figures import Comparison, Cost, Figures, Spread
 from ce_engine.audit.compare.records import TAG
-from ce_engine.sessions.spending import MARGIN
-from ce_engine.text.tokens.prices import LISTED
+from ce_engine.text.tokens.prices import RELATIVE
 
 
 NONE = "(none)"
@@ -69,13 +75,16 @@ def _of(part: int, whole: int) -> str:
     return f"{number(part)} ({percent(part, whole)})" if whole else number(part)
 
 
+def amounts_of(comparison: Comparison) -> Amounts:
+    """Writes what the groups cost, all with as many places as the dearest needs."""
+    groups = [comparison.total, *comparison.groups.values()]
+    return Amounts.of(comparison.table, (group.beside.inputs for group in groups))
+
+
 def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
     """The lines of a comparison, in order."""
     total = comparison.total
-    yield Line(
-        say("calls"), lambda f: number(f.calls), say("model calls; retries stay in their call")
-    )
-    yield Line(say("sessions"), lambda f: number(f.sessions), say("sessions that they are of"))
+    yield from sums(total, amounts_of(comparison), say)
     yield Line(
         say("failed"),
         lambda f: _of(f.failed, f.calls) if f.failed else "0",
@@ -85,51 +94,82 @@ def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
     if total.unfinished:
         what = say("calls that were left or cancelled before their end")
         yield Line(say("unfinished"), lambda f: number(f.unfinished), what)
-    what = say("input that went out, by our count")
-    yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), what)
-    what = say("what the app's own input would be")
-    yield Line(say("without us"), lambda f: number(f.tokens_before), what)
-    yield Line(
-        say("saved"),
-        lambda f: _of(f.tokens_saved, f.tokens_before),
-        say("the difference; below 0, more was brought in than left out"),
-    )
-    yield Line(
-        say("cached prefix"),
-        lambda f: _of(f.cached_prefix, f.tokens_sent),
-        say("leading tokens equal to the call before, which a provider can cache"),
-    )
     if total.provider_cached is not None:
         what = say("tokens that the provider had in its cache, as it told")
         yield Line(say("cached, as told"), lambda f: number(f.provider_cached), what)
     what = say("as the provider told")
     yield Line(say("tokens answered"), lambda f: number(f.completion_tokens), what)
-    yield from _spent(comparison, say)
+    yield from _times(comparison, say)
     yield from _quality(say)
 
 
-def beside_text(figures: Figures) -> str:
-    """How much dearer than without us, or cheaper; a dash where nobody can say."""
-    found = figures.beside
-    return change(found.sent, found.untouched) if found.calls else "-"
+def sums(total: Figures, amounts: Amounts, say: Say = ENGLISH) -> Iterator[Line]:
+    """The lines that every page and command has, each with the same meaning: calls, tokens, what they cost."""
+    what = say("model calls; retries stay in their call")
+    yield Line(say("calls"), lambda f: number(f.calls), what)
+    if total.own:
+        what = say("of these, made by the engine itself, such as summaries")
+        yield Line(say("our own"), lambda f: number(f.own), what)
+    yield Line(say("sessions"), lambda f: number(f.sessions), say("sessions that they are of"))
+    what = say("input that went out, by our count")
+    yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), what)
+    what = say("what the app's own input would be")
+    yield Line(say("tokens without us"), lambda f: number(f.tokens_without), what)
+    what = say("the difference; below 0, more was brought in than left out")
+    yield Line(say("tokens saved"), saved_tokens, what)
+    what = say("leading tokens equal to the call before, which a provider can cache")
+    yield Line(say("cached prefix"), cached_tokens, what)
+    yield from _costs(total, amounts, say)
 
 
-def _spent(comparison: Comparison, say: Say) -> Iterator[Line]:
+def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
+    unit = amounts.unit(say)
+    yield Line(
+        say("cost of inputs, {unit}", unit=unit),
+        lambda f: amounts.bare(f.beside.inputs),
+        say("as sent, and our own calls; prefixes as cached"),
+    )
+    yield Line(
+        say("without us, {unit}", unit=unit),
+        lambda f: amounts.bare(f.beside.without) if f.beside.calls else "-",
+        say("what the app would have paid for the same calls, prefixes as cached"),
+    )
+    yield Line(
+        say("cost saved, {unit}", unit=unit),
+        lambda f: saved_amount(f.beside, amounts),
+        say("the difference; below 0, it became dearer"),
+        lambda f: f.beside.is_dearer,
+    )
     yield Line(
         say("effect on cost"),
-        beside_text,
-        say(
-            "of inputs and our own calls beside the app without us, in {unit}, prefixes as cached in both",
-            unit=say(comparison.unit),
-        ),
-        lambda f: f.beside.calls > 0 and f.beside.sent > f.beside.untouched * MARGIN,
+        lambda f: effect(f.beside),
+        say("the same beside what it would have cost"),
+        lambda f: f.beside.is_dearer,
     )
+    what = say("single calls whose input cost over 1 % more than without us")
+    yield Line(say("dearer calls"), lambda f: _of(f.beside.dearer, f.beside.calls), what)
+    what = say("what came back; it costs the same without us")
+    yield Line(
+        say("cost of answers, {unit}", unit=unit), lambda f: amounts.bare(f.beside.answers), what
+    )
+    if total.beside.apart:
+        what = say(
+            "inputs of calls with nothing to stand beside: they count alike with us and without"
+        )
+        yield Line(
+            say("not comparable, {unit}", unit=unit),
+            lambda f: amounts.bare(f.beside.apart_sent) if f.beside.apart else "-",
+            what,
+        )
+
+
+def _times(comparison: Comparison, say: Say) -> Iterator[Line]:
     if comparison.prices:
         currency = comparison.prices.currency
         yield Line(
-            say("cost"),
+            say("billed"),
             lambda f: cost_text(f.cost, f.calls - f.from_cache, currency, say),
-            say("by the price table, the cached prefix apart"),
+            say("inputs and answers by the price table, by the tokens that the provider told"),
         )
     what = say("of whole answers")
     yield Line(say("latency p50 / p95"), lambda f: _spread(f.latency_ms), what)
@@ -180,9 +220,17 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             "{count} calls were answered from the app's own cache: nothing was sent",
             count=total.from_cache,
         )
-    if comparison.prices is LISTED:
+    if total.calls:
+        yield say("Costs are in {money}", money=amounts_of(comparison).source(say))
+    if comparison.unpriced and comparison.table is RELATIVE:
+        models = ", ".join(shown(name, say) for name in comparison.unpriced)
+        yield say("no price is known of: {models}", models=models)
+    if total.beside.apart:
         yield say(
-            "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
+            "{count} call stands beside nothing, since the app leaves its history to us: {tokens} tokens count alike with us and without",
+            "{count} calls stand beside nothing, since the app leaves their history to us: {tokens} tokens count alike with us and without",
+            tokens=total.tokens_apart,
+            count=total.beside.apart,
         )
     if total.cost and total.cost.unpriced:
         models = ", ".join(shown(name, say) for name in total.cost.unpriced_models)

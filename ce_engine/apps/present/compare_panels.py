@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ce_engine.apps.present.compare_lines import cost_text, milliseconds, money, shown
+from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, effect
+from ce_engine.apps.present.compare_lines import (
+    amounts_of,
+    cost_text,
+    milliseconds,
+    money,
+    shown,
+)
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import number, percent
 from ce_engine.audit.compare.figures import Comparison, Figures, Spread
@@ -20,7 +27,7 @@ Row = tuple[str, Figures]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a bar: its kind (`new`, `cached`, `track`), and its share of the whole width, from 0 to 1."""
+    """A piece of a bar: its kind (`new`, `cached`, `track`, `more`), and its share of the whole width, from 0 to 1."""
 
     kind: str
     share: float
@@ -85,21 +92,22 @@ def short(tokens: int) -> str:
 def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
     """What to know of all calls together."""
     total = comparison.total
+    if total.beside.calls:
+        yield _saved_cost(total, amounts_of(comparison), say)
     saved = total.tokens_saved
-    pair = {"sent": short(total.tokens_sent), "before": short(total.tokens_before)}
+    pair = {"sent": short(total.tokens_sent), "before": short(total.tokens_without)}
     yield Tile(
-        percent(abs(saved), total.tokens_before),
+        percent(abs(saved), total.tokens_without, PLACES),
         say("fewer tokens: {sent} sent, {before} without us", **pair)
         if saved >= 0
         else say("more tokens: {sent} sent, {before} without us", **pair),
     )
-    cached = percent(total.cached_prefix, total.tokens_sent)
-    yield Tile(cached, say("of what was sent is a cached prefix"))
+    yield Tile(cached_share(total), say("of what was sent is a cached prefix"))
     if comparison.prices and total.cost:
-        what = say("cost, by the price table")
+        what = say("billed, answers included")
         if total.cost.unpriced:
             what = say(
-                "cost, by the price table; {count} calls have none", count=total.cost.unpriced
+                "billed, answers included; {count} calls have no price", count=total.cost.unpriced
             )
         yield Tile(money(total.cost.amount, comparison.prices.currency), what)
     if total.latency_ms:
@@ -110,26 +118,78 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
     yield Tile(number(troubles), what)
 
 
+def _saved_cost(total: Figures, amounts: Amounts, say: Say) -> Tile:
+    costs = total.beside
+    pair = {
+        "sent": amounts.bare(costs.inputs),
+        "before": amounts.text(costs.without, say),
+    }
+    return Tile(
+        percent(abs(costs.saved), costs.without, PLACES),
+        say("cheaper inputs: {sent} for {before} without us", **pair)
+        if costs.saved >= 0
+        else say("dearer inputs: {sent} for {before} without us", **pair),
+    )
+
+
 def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> Iterator[Panel]:
     """The charts of these groups, for which there is something to draw."""
+    if any(f.beside.calls for _, f in rows):
+        yield _costs(rows, amounts_of(comparison), say)
     if rows:
         yield _tokens(rows, say)
         yield _sent(rows, say)
     if comparison.prices and any(figures.cost for _, figures in rows):
-        yield _costs(rows, comparison.prices.currency, say)
+        yield _billed(rows, comparison.prices.currency, say)
     if any(figures.latency_ms or figures.first_token_ms for _, figures in rows):
         yield _times(rows, say)
 
 
+def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
+    """What inputs cost with us and without us."""
+    found = [(name, f.beside) for name, f in rows]
+    most = max(max(costs.inputs, costs.without) for _, costs in found) or 1
+
+    def bars() -> Iterator[Bar]:
+        for name, costs in found:
+            if not costs.calls:
+                yield Bar(shown(name, say), say("nothing to stand beside"))
+                continue
+            value = say(
+                "{sent} for {before} without us · {effect}",
+                sent=amounts.bare(costs.inputs),
+                before=amounts.text(costs.without, say),
+                effect=effect(costs),
+            )
+            parts = [
+                Part("new", min(costs.inputs, costs.without) / most),
+                Part("more", max(0.0, -costs.saved) / most),
+                Part("track", max(0.0, costs.saved) / most),
+            ]
+            yield Bar(shown(name, say), value, parts)
+
+    key = [
+        ("new", say("paid for inputs, and for our own calls")),
+        ("track", say("saved: what the app alone would have paid more")),
+    ]
+    if any(costs.saved < 0 for _, costs in found):
+        key.append(("more", say("paid more than without us")))
+    what = say(
+        "The whole bar is what the app would have paid without us. Amounts are in {unit}.",
+        unit=amounts.unit(say),
+    )
+    return Panel(say("Cost of inputs"), what, key, list(bars()))
+
+
 def _tokens(rows: Sequence[Row], say: Say) -> Panel:
-    most = max(max(f.tokens_before, f.tokens_sent) for _, f in rows) or 1
+    most = max(max(f.tokens_without, f.tokens_sent) for _, f in rows) or 1
 
     def bars() -> Iterator[Bar]:
         for name, f in rows:
             values = {
                 "sent": short(f.tokens_sent),
-                "before": short(f.tokens_before),
-                "share": percent(abs(f.tokens_saved), f.tokens_before),
+                "before": short(f.tokens_without),
+                "share": percent(abs(f.tokens_saved), f.tokens_without, PLACES),
             }
             value = (
                 say("{sent} of {before} · {share} saved", **values)
@@ -137,7 +197,8 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
                 else say("{sent} of {before} · {share} more than without us", **values)
             )
             parts = [
-                Part("new", f.tokens_sent / most),
+                Part("new", min(f.tokens_sent, f.tokens_without) / most),
+                Part("more", max(0, -f.tokens_saved) / most),
                 Part("track", max(0, f.tokens_saved) / most),
             ]
             yield Bar(shown(name, say), value, parts)
@@ -146,7 +207,10 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
         ("new", say("sent to the model")),
         ("track", say("left out: what the app alone would have sent")),
     ]
-    title, what = say("Tokens of all calls"), say("Shorter blue is cheaper.")
+    title, what = (
+        say("Tokens of all calls"),
+        say("The whole bar is what the app alone would have sent."),
+    )
     return Panel(title, what, key, list(bars()))
 
 
@@ -158,7 +222,7 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
             value = say(
                 "{tokens} tokens · {share} cached prefix",
                 tokens=short(f.tokens_sent // f.calls),
-                share=percent(f.cached_prefix, f.tokens_sent),
+                share=cached_share(f),
             )
             fresh, whole = f.tokens_sent - f.cached_prefix, f.calls * most
             parts = [Part("cached", f.cached_prefix / whole), Part("new", fresh / whole)]
@@ -172,7 +236,7 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
     return Panel(say("Sent with one call, on average"), what, key, list(bars()))
 
 
-def _costs(rows: Sequence[Row], currency: str, say: Say) -> Panel:
+def _billed(rows: Sequence[Row], currency: str, say: Say) -> Panel:
     most = max((f.cost.amount for _, f in rows if f.cost), default=0) or 1
 
     def bars() -> Iterator[Bar]:
@@ -189,8 +253,8 @@ def _costs(rows: Sequence[Row], currency: str, say: Say) -> Panel:
                 )
             yield Bar(shown(name, say), value, [Part("new", f.cost.amount / most if f.cost else 0)])
 
-    what = say("By the price table, the cached prefix apart.")
-    return Panel(say("Cost"), what, [], list(bars()))
+    what = say("Inputs and answers by the price table, by the tokens that the provider told.")
+    return Panel(say("Billed"), what, [], list(bars()))
 
 
 def _times(rows: Sequence[Row], say: Say) -> Panel:

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from ce_engine.apps.present.amounts import PLACES, Amounts, effect
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.costs import Costs, costs
+from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
-from ce_engine.text.tokens.prices import LISTED, RELATIVE, PriceTable
+from ce_engine.text.tokens.prices import PriceTable
 
-
-SLIGHT = 0.01
-"""A share by which nothing has become dearer."""
 
 NAMED = 3
 """Turns that a cause names, those that lost the most."""
 
 
 @dataclass(frozen=True, slots=True)
+class DearerTurn:
+    """A turn that became dearer than without us.
+
+    Attributes:
+        turn: its number.
+        more: by how much, with the unit.
+        share: the same as a share of what it would have cost.
+        cause: why, in words.
+        lost: the amount, to sort by.
+    """
+
+    turn: int
+    more: str
+    share: str
+    cause: str
+    lost: float
+
+
+@dataclass(frozen=True)
 class SessionCosts:
     """A session's calls with what they cost; the first are those of its turns, whose numbers are `turns`."""
 
@@ -34,12 +53,19 @@ class SessionCosts:
     ) -> SessionCosts:
         return cls(calls, costs(calls, prices), turns)
 
+    @cached_property
+    def figures(self) -> Figures:
+        """The sums, as a comparison has them."""
+        return figures(self.calls, self.costs.prices)
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Writes amounts with as many places as its calls need."""
+        return Amounts.of(self.costs.prices, (cost.sent for cost in self.costs.each))
+
     def amount(self, value: float) -> str:
-        """An amount of the session's money, with as many places as its calls need."""
-        if self.costs.prices is RELATIVE:
-            return f"{value:,.0f}"
-        largest = max((cost.sent for cost in self.costs.each), default=0.0)
-        return f"{value:,.{2 if largest >= 1 else 4 if largest >= 0.01 else 6}f}"
+        """An amount of the session's money, without its unit."""
+        return self.amounts.bare(value)
 
     def cells(self, place: int) -> tuple[str, str, str]:
         """A turn's cost, what it would have been, and how much that changed."""
@@ -52,24 +78,38 @@ class SessionCosts:
             change(cost.sent, cost.untouched),
         )
 
+    def dearer_turns(self, say: Say = ENGLISH) -> list[DearerTurn]:
+        """All turns that became dearer, in their order."""
+        theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
+        return [
+            DearerTurn(
+                turn,
+                self.amounts.text(cost.more, say),
+                change(cost.sent, cost.untouched or 0.0, PLACES),
+                cause_words(call.cause, say),
+                cost.more,
+            )
+            for turn, call, cost in theirs
+            if cost.is_dearer
+        ]
+
     def headline(self, say: Say = ENGLISH) -> str:
         """What to know first: that it became dearer, and why; `""` where it did not."""
-        found = self.costs
         if not self.is_dearer:
             return ""
-        now = found.compared + found.own
+        sums = self.figures.beside
         return say(
             "DEARER than without us: {now} for {before} ({change}): {causes}",
-            now=self.amount(now),
-            before=self.amount(found.untouched),
-            change=change(now, found.untouched),
+            now=self.amount(sums.inputs),
+            before=self.amount(sums.without),
+            change=effect(sums),
             causes=self.causes(say),
         )
 
     @property
     def is_dearer(self) -> bool:
-        """Whether it is so much dearer that a percentage shows it."""
-        return self.costs.more > SLIGHT * self.costs.untouched
+        """Whether all of it together became dearer than without us."""
+        return self.costs.is_dearer
 
     def causes(self, say: Say = ENGLISH) -> str:
         """What was lost, cause by cause, with the turns that lost the most."""
@@ -83,7 +123,7 @@ class SessionCosts:
         turns = sorted(
             (-cost.more, turn)
             for turn, call, cost in theirs
-            if call.cause == cause and cost.more > 0
+            if call.cause == cause and cost.is_dearer
         )
         if not turns:
             return ""
@@ -97,14 +137,14 @@ class SessionCosts:
         found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
         if found.apart < len(theirs):
             yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
-            yield "", say("in {money}", money=self._money(say))
+            yield say("prices"), self.amounts.source(say)
         if found.apart:
             cost = self.amount(found.sent - found.compared)
             yield (
                 say("apart"),
                 say(
                     "{calls} with nothing to stand beside: the app leaves their history to us, or an older "
-                    "release recorded them; their inputs cost {cost}",
+                    "release recorded them; their inputs, {cost}, count alike with us and without",
                     calls=_calls(found.apart, say),
                     cost=cost,
                 ),
@@ -123,7 +163,7 @@ class SessionCosts:
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
-        now, before = found.compared + found.own, found.untouched
+        now, before = self.figures.beside.inputs, self.figures.beside.without
         included = say(", {calls} of our own included", calls=_calls(own, say))
         return say(
             "{now} for inputs{own}, {before} without us · {effect} · answers {answers}",
@@ -139,13 +179,6 @@ class SessionCosts:
         told = say(" ({calls} estimated)", calls=_calls(count, say)) if count else ""
         return f"{'~' if told else ''}{self.amount(self.costs.answers)}{told}"
 
-    def _money(self, say: Say) -> str:
-        prices = self.costs.prices
-        if prices is RELATIVE:
-            return say("input tokens at full price, a cached one a tenth (--prices FILE for money)")
-        listed = say(" at list prices (--prices FILE for yours)") if prices is LISTED else ""
-        return f"{prices.currency}{listed}"
-
 
 def saved(
     now: float,
@@ -155,9 +188,11 @@ def saved(
 ) -> str:
     """How much less `now` is than `before`, or how much more."""
     if now <= before:
-        share = percent(before - now, before)
+        share = percent(before - now, before, PLACES)
         return say("saved {less} ({share})", less=amount(before - now), share=share)
-    return say("{more} more ({change})", more=amount(now - before), change=change(now, before))
+    return say(
+        "{more} more ({change})", more=amount(now - before), change=change(now, before, PLACES)
+    )
 
 
 def cause_words(cause: str, say: Say = ENGLISH) -> str:
@@ -174,21 +209,24 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     call, cost, prices = spent.calls[place], spent.costs.each[place], spent.costs.prices
     price = prices.of(call.model, call.provider)
     least = price.cached_from if price is not None else 0
-    sent, without, effect = spent.cells(place)
-    money = say(prices.currency)
-    yield say("cost"), f"{sent} {money}: {_made_of(call.sent, call.prefix, least, say)}"
+    sent = spent.amounts.text(cost.sent, say)
+    if cost.untouched is not None:
+        more = change(cost.sent, cost.untouched, PLACES)
+        sent = say("{sent} ({more} beside without us)", sent=sent, more=more)
+    yield say("cost"), f"{sent}: {_made_of(call.sent, call.prefix, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
         what = say("all of the talk, ") if call.beside == "talk" else ""
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
-        yield say("without us"), f"{without} ({effect}): {what}{made}"
-        if cost.more > 0:
+        without = spent.amounts.text(cost.untouched, say)
+        yield say("without us"), f"{without}: {what}{made}"
+        if cost.is_dearer:
             yield (
                 say("dearer"),
                 say(
                     "by {more}: {cause}",
-                    more=spent.amount(cost.more),
+                    more=spent.amounts.text(cost.more, say),
                     cause=cause_words(call.cause, say),
                 ),
             )
@@ -196,7 +234,8 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         told = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if told else ""
         tokens = say("{count} token", "{count} tokens", count=call.completion)
-        yield say("answer"), f"{told}{spent.amount(cost.answer)}: {tokens}{more}"
+        yield say("answer"), f"{told}{spent.amounts.text(cost.answer, say)}: {tokens}{more}"
+    yield say("prices"), spent.amounts.source(say)
 
 
 def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:
@@ -211,4 +250,4 @@ def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:
     )
 
 
-__all__ = ["SessionCosts", "cause_words", "saved", "turn_lines"]
+__all__ = ["DearerTurn", "SessionCosts", "cause_words", "saved", "turn_lines"]

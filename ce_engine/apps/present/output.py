@@ -176,9 +176,9 @@ def number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def percent(part: float, whole: float) -> str:
+def percent(part: float, whole: float, places: int = 0) -> str:
     """How much `part` is of `whole`; `-` of nothing."""
-    return f"{100 * part / whole:.0f}%" if whole else "-"
+    return f"{100 * part / whole:z.{places}f}%" if whole else "-"
 
 
 def print_json(value: Any) -> None:
@@ -214,9 +214,11 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-def change(now: float, before: float) -> str:
+def change(now: float, before: float, places: int = 0) -> str:
     """How much more or less `now` is than `before`, with its sign; `0%` of what is the same."""
     if not before:
         return "0%" if not now else "-"
     more = 100 * (now - before) / before
-    return f"{more:+.0f}%" if abs(more) >= 0.5 else ("0%" if now == before else f"{more:+.1f}%")
+    if now == before:
+        return "0%"
+    return f"{more:+.{places}f}%" if abs(more) >= 0.5 else f"{more:+.1f}%"

@@ -46,6 +46,26 @@ _DECISIONS = {
         "block that found no room in what was left",
         "blocks that found no room in what was left",
     ),
+    ("dropped", "over_share"): (
+        "candidate over an agent's share for what comes back",
+        "candidates over an agent's share for what comes back",
+    ),
+    ("dropped", "over_reserve"): (
+        "candidate over what may come back for a question that does not go back",
+        "candidates over what may come back for a question that does not go back",
+    ),
+    ("dropped", "over_length"): (
+        "candidate too long, of which no sentence says enough",
+        "candidates too long, of which no sentence says enough",
+    ),
+    ("dropped", "not_nearer"): (
+        "candidate no nearer than what stands there",
+        "candidates no nearer than what stands there",
+    ),
+    ("dropped", "below_floor"): (
+        "candidate far behind the best one",
+        "candidates far behind the best one",
+    ),
     ("dropped", "over_layer_budget"): (
         "block without room in its layer",
         "blocks without room in their layers",
@@ -106,18 +126,12 @@ _FORMS = {
     "selected_lines": "some lines",
 }
 
-_NO_SHARE = (
-    "candidate over the share for what comes back",
-    "candidates over the share for what comes back",
-)
-"""The budget itself may have room all the same."""
-
 RECALLED = ("m:", "e:")
 """How the ids of blocks begin that relevance nominated: stored messages and evidence."""
 
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
-    "CONTEXT_DEARER": "DEARER by now than it would be without us",
+    "CONTEXT_DEARER": "the session is DEARER by this turn than it would be without us",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
@@ -139,6 +153,7 @@ _CODES = {
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
     "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
     "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",
+    "CONTEXT_BLOCK_UNVERIFIED": "a stored instruction is not what the app put there: it was quoted",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
@@ -155,8 +170,6 @@ def decision_words(decision: PruneDecision, say: Say = ENGLISH) -> str:
     if decision.action == "kept" and is_recalled:
         return say("{count} found relevant again", count=count)
     forms = _DECISIONS.get((decision.action, decision.reason))
-    if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
-        forms = _NO_SHARE
     if forms is None:
         return f"{count:,} {say(decision.action)}: {decision.reason.replace('_', ' ')}"
     return f"{count:,} {say(*forms, count=count)}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ce_engine.apps.present.compare_lines import money
-from ce_engine.apps.present.cost_lines import SessionCosts
-from ce_engine.apps.present.output import change, percent
+from ce_engine.apps.present.amounts import Amounts, cached_share, effect, saved_share
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.audit.compare.costs import priced_by
+from ce_engine.audit.compare.figures import EngineCosts, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.enums import Role
@@ -26,13 +27,11 @@ class SessionFacts:
         title: how its first question begins, as it is stored.
         models: names, in order of first use.
         tags: A/B tags as `name=value`.
-        sent: tokens that went out, by our count.
-        without: tokens that would have gone out without us, of the calls that can say it.
-        compared: tokens that went out in these.
-        cost: inputs and answers, with its currency; `""` where a model has no price.
-        amount: the cost as a number, to sort by.
-        effect: how much dearer, as a share of what it would have cost without us; `None` where nobody can say.
-        dearer: whether it became dearer than without us.
+        tokens_sent: tokens that went out, by our count.
+        tokens_without: tokens that would have gone out without us.
+        cached_prefix: leading tokens of what went out that are those of the call before.
+        costs: with us and without us; `None` of a session without calls.
+        prices: the table that they are in.
         degradations: codes of what was done less than asked, each once.
         conflicts: how often sources disagreed.
         over_budget: calls that went out over their budget.
@@ -43,13 +42,11 @@ class SessionFacts:
     title: str = ""
     models: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    sent: int = 0
-    without: int = 0
-    compared: int = 0
-    cost: str = ""
-    amount: float = 0.0
-    effect: float | None = None
-    dearer: bool = False
+    tokens_sent: int = 0
+    tokens_without: int = 0
+    cached_prefix: int = 0
+    costs: EngineCosts | None = None
+    prices: PriceTable = RELATIVE
     degradations: tuple[str, ...] = ()
     conflicts: int = 0
     over_budget: int = 0
@@ -57,14 +54,40 @@ class SessionFacts:
     open: int = 0
 
     @property
-    def saved(self) -> str:
-        """How many fewer tokens went out than would have without us, in percent; below 0 more."""
-        return percent(self.without - self.compared, self.without)
+    def tokens_saved(self) -> int:
+        """Fewer tokens than without us; below 0 more."""
+        return self.tokens_without - self.tokens_sent
 
     @property
-    def effect_text(self) -> str:
+    def dearer(self) -> bool:
+        """Whether the session became dearer than without us, all its calls together."""
+        return self.costs is not None and self.costs.is_dearer
+
+    @property
+    def dearer_turns(self) -> int:
+        """Single turns that became dearer than without us, whatever the others saved."""
+        return self.costs.dearer if self.costs is not None else 0
+
+    @property
+    def saved(self) -> str:
+        """How many fewer tokens went out than would have without us, in percent; below 0 more."""
+        return saved_share(self)
+
+    @property
+    def cached(self) -> str:
+        """How much of what went out may be cached, in percent."""
+        return cached_share(self)
+
+    @property
+    def effect(self) -> str:
         """The effect on cost in percent, with its sign."""
-        return "-" if self.effect is None else change(1 + self.effect, 1)
+        return effect(self.costs) if self.costs is not None else "-"
+
+    def amount(self, value: float, say: Say = ENGLISH) -> str:
+        """An amount of its money, with the unit."""
+        return Amounts(self.prices, max(value, self.costs.without if self.costs else 0.0)).text(
+            value, say
+        )
 
 
 def facts_of(
@@ -81,23 +104,18 @@ def facts_of(
         calls: its calls, as `calls_of` has them.
         prices: what models cost.
     """
-    spent = SessionCosts.of(calls, prices, range(1, len(calls) + 1))
-    found = spent.costs
+    table = priced_by(calls, prices)
+    sums = figures(calls, table)
     theirs = [call for call in calls if call.agent != OWN]
-    compared = [call for call in theirs if call.untouched is not None]
-    amount = found.sent + found.answers + found.own
-    effect = found.more / found.untouched if found.untouched else None
     return SessionFacts(
         title=_title(document),
         models=tuple(dict.fromkeys(call.model for call in calls if call.model)),
         tags=_tags(theirs),
-        sent=sum(call.sent for call in theirs),
-        without=sum(call.untouched or 0 for call in compared),
-        compared=sum(call.sent for call in compared),
-        cost="" if found.prices is RELATIVE else money(amount, found.prices.currency),
-        amount=0.0 if found.prices is RELATIVE else amount,
-        effect=effect,
-        dearer=spent.is_dearer,
+        tokens_sent=sums.tokens_sent,
+        tokens_without=sums.tokens_without,
+        cached_prefix=sums.cached_prefix,
+        costs=sums.beside if calls else None,
+        prices=table,
         degradations=tuple(dict.fromkeys(code for call in calls for code in call.degradations)),
         conflicts=sum(len(row.report.get("conflicts") or ()) for row in turns),
         over_budget=sum(call.over_budget for call in theirs),

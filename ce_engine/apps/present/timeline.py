@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +54,7 @@ MARKS = {
     "violation": "the answer breaks a constraint",
     "degraded": "did less than asked",
     "conflict": "sources disagree",
-    "dearer": "dearer than without us",
+    "dearer": "this turn dearer than without us",
 }
 """What deserves a look, the worst first."""
 
@@ -63,6 +63,7 @@ BAD = frozenset({"failed", "over_budget", "violation"})
 
 FAILED = "failed"
 """The mark that a status tells already."""
+DEARER = "dearer"
 NO_LANE = ""
 
 
@@ -80,7 +81,7 @@ class Timeline:
         budget: tokens that the input may have; 0 where no budget is known.
         reserve: tokens kept for the reply, above the budget.
         prefix: leading tokens like the call before, which may be cached.
-        without: tokens that would have gone out without us.
+        without: tokens that would have gone out without us; 0 where nobody can say.
         given: messages that the app gave.
         left_out: messages of them that did not go out.
         moved: places of the turns in which the cut moved.
@@ -130,12 +131,15 @@ class Timeline:
         }
 
 
-def timeline(rows: Sequence[TurnRow], lane: str | None = None) -> Timeline:
+def timeline(
+    rows: Sequence[TurnRow], lane: str | None = None, dearer: Container[int] = ()
+) -> Timeline:
     """The timeline of a session's turns, read from what is stored, without looking at each report as a whole.
 
     Args:
         rows: all turns of the session, oldest first.
         lane: only the turns of this one; their numbers stay those of the session.
+        dearer: the turns that became dearer than without us, by number: what they cost is not in their rows alone.
     """
     made, places, reserves = Timeline(), dict[str, int](), _Reserves()
     for number, row in enumerate(rows, start=1):
@@ -143,6 +147,8 @@ def timeline(rows: Sequence[TurnRow], lane: str | None = None) -> Timeline:
         place = places.setdefault(row.lane, len(places))
         if lane is None or row.lane == lane:
             _add(made, number, row, place, reserve)
+            if number in dearer:
+                made.marks.setdefault(len(made) - 1, []).append(DEARER)
     made.lanes = list(places)
     return made
 
@@ -160,7 +166,7 @@ def _add(made: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> 
     made.reserve.append(reserve if budget else 0)
     made.prefix.append(report.get("prefix_tokens_unchanged") or 0)
     without = report.get("untouched") or {}
-    made.without.append(without.get("tokens", report.get("tokens_before", 0)))
+    made.without.append(without.get("tokens", 0))
     made.given.append(report.get("messages_in", 0))
     made.left_out.append(report.get("dropped", 0) + report.get("orphans_removed", 0))
     if report.get("prefix_broken_by") == "cut":
@@ -197,7 +203,7 @@ def bar_of(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
 
 
 def marks_of(row: TurnRow) -> Iterator[str]:
-    """What of a turn deserves a look, the worst first."""
+    """What of a turn deserves a look, the worst first; whether it became dearer is not in its row alone."""
     report = row.report
     if row.status.value == "failed":
         yield FAILED
@@ -209,8 +215,6 @@ def marks_of(row: TurnRow) -> Iterator[str]:
         yield "degraded"
     if report.get("conflicts"):
         yield "conflict"
-    if report.get("dearer_causes"):
-        yield "dearer"
 
 
 class _Reserves:

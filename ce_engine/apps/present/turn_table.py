@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from ce_engine.apps.present.amounts import cached_share
 from ce_engine.apps.present.budget_bar import budget_bar, glyphs_of, legend
-from ce_engine.apps.present.cost_lines import saved
+from ce_engine.apps.present.cost_lines import SessionCosts, saved
 from ce_engine.apps.present.output import (
     clipped,
     has_width,
     lined_up,
     number,
-    percent,
     print_under,
     printable,
 )
 from ce_engine.apps.present.turns import FITS, HEADS, NumberedTurn, figures, why
 from ce_engine.apps.present.vocabulary import estimator_words
-from ce_engine.schema.report import Report
+from ce_engine.audit.compare.figures import Figures
 
 
 BAR = "used"
@@ -176,7 +176,7 @@ class TurnTable:
 def print_sums(
     screen: Console,
     turns: Sequence[NumberedTurn],
-    costs: Iterable[tuple[str, str]],
+    spent: SessionCosts | None,
     *,
     of: int,
 ) -> None:
@@ -185,12 +185,10 @@ def print_sums(
     Args:
         screen: where to.
         turns: those that were shown.
-        costs: named lines on what they cost.
+        spent: what they cost; `None` where the session is gone.
         of: how many the session has.
     """
     reports = [item.report for item in turns if item.report is not None]
-    sent = sum(report.token_used for report in reports)
-    same = sum(report.prefix_tokens_unchanged or 0 for report in reports)
     count = "1 turn" if len(turns) == 1 else f"{number(len(turns))} turns"
     said = [count if of == len(turns) else f"{number(len(turns))} of {number(of)} turns"]
     said += [f"{len(turns) - len(reports)} without a report"] if len(reports) < len(turns) else []
@@ -198,26 +196,20 @@ def print_sums(
     said += [f"{number(over)} over the budget"] if over else []
     estimators = {estimator_words(report.estimator) for report in reports if report.estimator}
     said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
-    lines = [
-        ("sum", " · ".join(said)),
-        ("tokens", f"{number(sent)} sent, {_without(reports)}"),
-        (
-            "cached",
-            f"{number(same)} tokens begin like the call before ({percent(same, sent)}), and may be",
-        ),
-        *costs,
-    ]
+    lines = [("sum", " · ".join(said))]
+    if spent is not None:
+        lines += [*_tokens(spent.figures), *spent.lines()]
     screen.print()
     for name, text in lines:
         style = "bold" if name in ("sum", "tokens") else ""
         print_under(screen, NAME, text, before=Text(name, style=style), style=style)
 
 
-def _without(reports: Sequence[Report]) -> str:
-    """The tokens that would have gone out without us, and how many fewer went; of the turns that can say it."""
-    pairs = [(r.untouched.tokens, r.token_used) for r in reports if r.untouched is not None]
-    if not pairs:  # an older release recorded them
-        pairs = [(r.tokens_before, r.token_used) for r in reports]
-    before, sent = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
-    of = f", of the {number(len(pairs))} that can say it" if len(pairs) < len(reports) else ""
-    return f"{number(before)} without us · {saved(sent, before)}{of}"
+def _tokens(sums: Figures) -> Iterator[tuple[str, str]]:
+    """What went out, what would have gone out without us, and what may be cached."""
+    own = f" of {sums.own} calls of our own, too," if sums.own else ""
+    without = f"{number(sums.tokens_without)} without us"
+    effect = saved(sums.tokens_sent, sums.tokens_without)
+    yield "tokens", f"{number(sums.tokens_sent)} sent,{own} {without} · {effect}"
+    same = f"{number(sums.cached_prefix)} tokens begin like the call before"
+    yield "cached", f"{same} ({cached_share(sums)}), and may be"

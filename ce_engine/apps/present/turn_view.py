@@ -11,7 +11,8 @@ from itertools import groupby
 from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.vocabulary import attachment_words, word
+from ce_engine.apps.present.reasons import NEVER_OUT, Reasons, moved_in
+from ce_engine.apps.present.vocabulary import attachment_words
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import (
@@ -32,41 +33,6 @@ KEPT = "kept"
 FOLDED_FROM = 4
 """Neighbours that are left out alike stand folded together from so many on."""
 
-WHY = {
-    ("dropped", "below_cut"): "It stands before the cut. Over the budget the oldest messages go first; the cut then stays where it is, so that a provider can cache what follows.",
-    ("dropped", "older_step_of_this_turn"): "An older step of this very turn: it made room for the newest ones. A line in the prompt names its evidence.",
-    ("dropped", "orphaned_tool_result"): "A tool result whose call is not there: providers refuse it.",
-    ("dropped", "unanswered_tool_call"): "A tool call without its results: providers refuse it.",
-    ("dropped", "repeated_system_message"): "The same system message stands there already.",
-    ("dropped", "not_chosen"): "The pruner did not choose it.",
-    ("dropped", "over_budget"): "Relevance looked at it, and what scored better took the room.",
-    ("dropped", "no_room"): "It found no room in what was left of the budget.",
-    ("dropped", "over_limit"): "More pieces were found than may be brought in.",
-    ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
-    ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
-    ("dropped", "duplicate"): "Another piece says the same.",
-    ("dropped", "conflict"): "Other evidence contradicts it, and counts more.",
-    ("dropped", "said_by_results"): "The tool results that it repeats may go in instead.",
-    ("dropped", "sensitivity"): "It is too sensitive to be sent.",
-    ("dropped", "expired"): "It is not valid any more.",
-    ("degraded", "older_tool_result"): "An older tool result, shortened to make room; the whole of it is stored as evidence.",
-    ("degraded", "retrieved_text"): "The retrieved text in it was shortened; the best passages stay.",
-    ("degraded", "rendered_conversation"): "A helper's prompt: the oldest of the conversation in it was left out.",
-    ("degraded", "repeated_result"): "The same result went out before: a reference stands for it.",
-    ("degraded", "changed_fields"): "A known record: only what changed of it goes out.",
-    ("degraded", "compact_json"): "The same JSON in fewer tokens.",
-    ("degraded", "selected_lines"): "Some of its lines; an agent can fetch the rest.",
-    ("degraded", "excerpt"): "Its best sentences: the whole of it had no room.",
-    ("degraded", "shorter"): "The pruner shortened it.",
-    ("kept", "never_out"): "Never left out: the question, the newest message, the newest complete tool call.",
-    ("kept", "fits"): "It fits.",
-    ("kept", "must"): "It must be kept.",
-    ("kept", ""): "The app's own message, as it is.",
-}  # fmt: skip
-"""Why a piece went out or did not, in a sentence; the reports' codes."""
-
-NO_ROOM = ("dropped", "no_room")
-"""Of a piece that nobody scored, such as a rule."""
 UNTOUCHED = (KEPT, "")
 
 
@@ -77,7 +43,7 @@ class Row:
     Attributes:
         index: its place in the app's list; `None` of what the app did not give.
         action: what became of it.
-        reason: why, a key of `WHY`.
+        reason: why, a key of `reasons.WHY`.
         tokens: as it went out, else what it would have cost.
         message: as it is stored; `None` of a system message, which never is, and of a text put in.
         text: what the app gave, as it is stored, redacted.
@@ -85,7 +51,9 @@ class Row:
         pieces: the difference between both, where there is one.
         asked: the tool calls that it asks for, in words.
         score: how relevant it was to the question, where that was looked at.
+        why: in a sentence, what became of it.
         passed_over: why it was not brought back, where it was looked at.
+        not_recalled: why it was not brought back, in a sentence, where it was left out.
         brought_in: what was brought in of it, where it was.
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
@@ -98,6 +66,8 @@ class Row:
     reason: tuple[str, str]
     tokens: int
     message: Message | None = None
+    why: str = ""
+    not_recalled: str = ""
     text: str = ""
     sent: str = ""
     pieces: list[Piece] = field(default_factory=list)
@@ -140,6 +110,10 @@ class Fold:
         return self.rows[0].reason
 
     @property
+    def why(self) -> str:
+        return self.rows[0].why
+
+    @property
     def tokens(self) -> int:
         return sum(row.tokens for row in self.rows)
 
@@ -165,7 +139,28 @@ def turn_rows(
     fates = Fates(report.prune_decisions, [part.message_id for part in parts])
     passed = {piece.id: piece for piece in found.passed_over} if found else {}
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
-    return [_row(part, messages, fates, links, passed, brought, say) for part in parts]
+    rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
+    told = Reasons(report, moved_in(links.turns, replay.turn), say)
+    for row, reason in zip(rows, exact_reasons(rows), strict=True):
+        row.why = told.of(reason)
+        if row.passed_over:
+            row.not_recalled = told.passed(row.passed_over)
+        elif row.is_out and not row.brought_in:
+            row.not_recalled = told.not_recalled()
+    return rows
+
+
+def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The reasons of rows, of what is never left out by what it is in this turn."""
+    newest = max((n for n, row in enumerate(rows) if row.message is not None), default=-1)
+    stays = [n for n, row in enumerate(rows) if row.reason == NEVER_OUT]
+    question = max((n for n in stays if rows[n].role is Role.USER), default=-1)
+    results = [n for n in stays if n > question and (rows[n].asked or rows[n].role is Role.TOOL)]
+    exact = dict.fromkeys(results, "newest_results") | {newest: "newest", question: "question"}
+    return [
+        (KEPT, exact.get(n, row.reason[1])) if row.reason == NEVER_OUT else row.reason
+        for n, row in enumerate(rows)
+    ]
 
 
 def folded(rows: Sequence[Row]) -> list[Row | Fold]:
@@ -265,93 +260,3 @@ def _reason(part: SentPart, fates: Fates) -> tuple[str, str]:
     if decision is None:
         return UNTOUCHED if part.action in (KEPT, "extended") else (part.action, "")
     return decision.action, decision.reason
-
-
-@dataclass(slots=True)
-class Change:
-    """A message that another configuration would have sent in another way.
-
-    Attributes:
-        was: what became of it, and with how many tokens.
-        then: what would have become of it.
-    """
-
-    index: int | None
-    role: Role
-    message_id: str
-    text: str
-    was: tuple[str, int]
-    then: tuple[str, int]
-    pieces: list[Piece] = field(default_factory=list)
-
-
-NOWHERE = ("-", 0)
-"""Of a text that one of both does not have."""
-
-
-def changes(replay: Replay, links: Links) -> list[Change]:
-    """What another configuration would have done otherwise, in the list's order."""
-    if replay.instead is None:
-        return []
-    messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
-    first, second = _by_key(replay.sent), _by_key(replay.instead)
-    found: list[Change] = []
-    for key in sorted(first | second):
-        was, then = first.get(key), second.get(key)
-        part = was or then
-        if part is None or _same(was, then):
-            continue
-        stored = messages.get(part.message_id or "")
-        one, other = (each.content if each else "" for each in (was, then))
-        found.append(
-            Change(
-                part.index,
-                part.role,
-                part.message_id or "",
-                stored.content if stored else part.content,
-                (was.action, was.tokens) if was else NOWHERE,
-                (then.action, then.tokens) if then else NOWHERE,
-                difference(one, other) if one and other and one != other else [],
-            )
-        )
-    return found
-
-
-def _same(was: SentPart | None, then: SentPart | None) -> bool:
-    if was is None or then is None:
-        return False
-    return was.action == then.action and was.content == then.content
-
-
-def _by_key(sent: Sent) -> dict[tuple[int, int | str], SentPart]:
-    """The parts by their place in the app's list; before them what is not of it, by its id."""
-    parts = [*sent.parts, *sent.dropped]
-    return {
-        (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
-    }
-
-
-def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
-    """Why a piece went out or did not, in a sentence; a reason that is not known here is told as it is."""
-    if reason in WHY:
-        return say(WHY[reason])
-    action, code = reason
-    words = ACTIONS.get(action)
-    if words and not code:
-        return say(words)
-    return f"{word(action, say)} {code.replace('_', ' ')}".strip()
-
-
-def passed_reason(piece: PassedOver) -> tuple[str, str]:
-    """Why a piece was looked at and not brought in, a key of `WHY`."""
-    is_scored = piece.score is not None or piece.reason != "over_budget"
-    return (DROPPED, piece.reason) if is_scored else NO_ROOM
-
-
-ACTIONS = {
-    "kept": "It went out as it is.",
-    "dropped": "It was left out.",
-    "injected": "Put in beside the app's own messages.",
-    "restored": "Brought back from the store: the app did not send it.",
-    "shortened": "It went out shortened.",
-}

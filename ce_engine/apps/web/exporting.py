@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from ce_engine.apps.present.amounts import cached_share, effect, saved_share
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import ENGLISH, Say
@@ -20,7 +21,7 @@ from ce_engine.apps.present.links import Links, arguments
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
-from ce_engine.apps.present.turn_view import Fold, folded, reason_words, turn_rows
+from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
 from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
 from ce_engine.audit.compare.reading import calls_of
@@ -98,6 +99,7 @@ class _Session:
     turns: Sequence[TurnRow]
     links: Links
     found: Timeline
+    spent: SessionCosts
     say: Say
 
 
@@ -108,7 +110,10 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
         raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
     turns = list(await reader.store.list_turns(scope))
     links = Links(document, turns)
-    session = _Session(reader, scope, document, turns, links, timeline(turns), say)
+    spent = SessionCosts.of(calls_of(document, turns), reader.prices, range(1, len(turns) + 1))
+    dearer = {each.turn for each in spent.dearer_turns(say)}
+    found = timeline(turns, dearer=dearer)
+    session = _Session(reader, scope, document, turns, links, found, spent, say)
     full = full_places(session.found)
     told = [await _turn(session, place, full, step) for place in _chosen(session)]
     return _rendered(session, told)
@@ -159,9 +164,7 @@ async def _turn(
 
 
 def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
-    say, scope, document = session.say, session.scope, session.document
-    calls, numbers = calls_of(document, session.turns), range(1, len(session.turns) + 1)
-    spent = SessionCosts.of(calls, session.reader.prices, numbers)
+    say, scope, document, spent = session.say, session.scope, session.document, session.spent
     for each in told:
         if each["report"] is not None:
             each["costs"] = list(turn_lines(spent, each["turn"] - 1, say))
@@ -181,6 +184,11 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "styles": Markup(styles),  # noqa: S704 - our own files
         "svg": Markup(drawing(session.found, say, address=address)),  # noqa: S704 - escaped in it
         "gutter": Markup(gutter(session.found, say)),  # noqa: S704
+        "sums": spent.figures,
+        "amounts": spent.amounts,
+        "saved_share": saved_share,
+        "cached_share": cached_share,
+        "effect": effect,
         "headline": spent.headline(say),
         "lines": list(spent.lines(say)),
         "is_fold": lambda item: isinstance(item, Fold),
@@ -200,7 +208,6 @@ def _words(say: Say) -> dict[str, Any]:
         **sayers(say),
         "titles": {name: say(title) for name, title in TITLES.items()},
         "meanings": {name: say(text) for name, text in MEANINGS.items()},
-        "why": lambda reason: reason_words(reason, say),
         "features": {name: say(word) for name, word in FEATURES.items()},
         "legend": say(LEGEND),
         "language": getattr(say, "code", "en"),

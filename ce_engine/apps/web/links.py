@@ -15,6 +15,11 @@ def session_url(user_id: str, session_id: str, **more: object) -> str:
     return _address("/session", id=session_id, user=user_id, **more)
 
 
+def costs_url(user_id: str, session_id: str, **more: object) -> str:
+    """What a session cost: a part of its page."""
+    return _address("/session/costs", id=session_id, user=user_id, **more)
+
+
 def turn_url(user_id: str, session_id: str, turn: int | str, **more: object) -> str:
     """A turn's page, by its number, from 1, or its id."""
     return _address("/turn", id=session_id, user=user_id, turn=turn, **more)
@@ -31,5 +36,6 @@ def trace_url(user_id: str, session_id: str, message_id: str, **more: object) ->
 
 
 LINKS = {
-    function.__name__: function for function in (session_url, turn_url, evidence_url, trace_url)
+    function.__name__: function
+    for function in (session_url, costs_url, turn_url, evidence_url, trace_url)
 }

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from ce_engine.apps.present.glossary import meaning_words, term_words
 from ce_engine.apps.present.language import Language, Say, chosen, languages
 from ce_engine.apps.present.report_lines import code_words
 from ce_engine.apps.present.vocabulary import (
@@ -21,6 +22,7 @@ from ce_engine.apps.present.vocabulary import (
     speaker,
     word,
 )
+from ce_engine.apps.present.whereabouts import fate_words
 from ce_engine.apps.web.filters import FILTERS, seen
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
@@ -96,7 +98,17 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 def sayers(say: Say) -> Mapping[str, Any]:
     """What templates say things with."""
-    words = (word, speaker, code_words, estimator_words, problem_words, attachment_words)
+    words = (
+        word,
+        speaker,
+        code_words,
+        estimator_words,
+        problem_words,
+        attachment_words,
+        fate_words,
+        term_words,
+        meaning_words,
+    )
     return {"t": say, **{function.__name__: partial(function, say=say) for function in words}}
 
 

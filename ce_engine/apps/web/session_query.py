@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from ce_engine.apps.present.session_facts import SessionFacts
 from ce_engine.apps.web.index import Line
+from ce_engine.audit.compare.figures import EngineCosts
 from ce_engine.schema.times import iso, parse_time
 
 
@@ -29,6 +30,7 @@ _DAY, _LAST = timedelta(days=1), datetime.max.replace(tzinfo=UTC)
 
 MARKS: Mapping[str, Callable[[SessionFacts], bool]] = {
     "dearer": lambda facts: facts.dearer,
+    "dearer_turns": lambda facts: facts.dearer_turns > 0,
     "degraded": lambda facts: bool(facts.degradations),
     "conflicts": lambda facts: facts.conflicts > 0,
     "over_budget": lambda facts: facts.over_budget > 0,
@@ -37,6 +39,7 @@ MARKS: Mapping[str, Callable[[SessionFacts], bool]] = {
 """What a session can be marked with."""
 
 _NONE = SessionFacts()
+_FREE = EngineCosts(0.0, 0.0, 0)
 
 ORDERS: Mapping[str, Callable[[Line], object]] = {
     "updated": lambda line: line.info.updated_at,
@@ -48,19 +51,26 @@ ORDERS: Mapping[str, Callable[[Line], object]] = {
     "messages": lambda line: line.info.messages,
     "tools": lambda line: line.info.tool_calls,
     "evidence": lambda line: line.info.evidences,
-    "sent": lambda line: (line.facts or _NONE).sent,
-    "saved": lambda line: _less(line.facts or _NONE),
-    "cost": lambda line: (line.facts or _NONE).amount,
-    "effect": lambda line: (line.facts or _NONE).effect or 0.0,
+    "sent": lambda line: (line.facts or _NONE).tokens_sent,
+    "saved": lambda line: _share(line, lambda facts: (facts.tokens_saved, facts.tokens_without)),
+    "cached": lambda line: _share(line, lambda facts: (facts.cached_prefix, facts.tokens_sent)),
+    "cost": lambda line: _costs(line).inputs,
+    "without": lambda line: _costs(line).without,
+    "effect": lambda line: _share(line, lambda _: (-_costs(line).saved, _costs(line).without)),
 }
 """What the list can be sorted by; the columns have the same names."""
-OF_FACTS = frozenset({"sent", "saved", "cost", "effect"})
+OF_FACTS = frozenset({"sent", "saved", "cached", "cost", "without", "effect"})
 RISING = frozenset({"session", "user", "framework"})
 """Begin with the least when they are chosen; the others with the most."""
 
 
-def _less(facts: SessionFacts) -> float:
-    return 1 - facts.compared / facts.without if facts.without else 0.0
+def _share(line: Line, of: Callable[[SessionFacts], tuple[float, float]]) -> float:
+    part, whole = of(line.facts or _NONE)
+    return part / whole if whole else 0.0
+
+
+def _costs(line: Line) -> EngineCosts:
+    return (line.facts or _NONE).costs or _FREE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,15 @@ from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.text.tokens.prices import RELATIVE, PriceTable
 
 
+SLIGHT = 0.01
+"""A share by which nothing has become dearer: a percentage does not show it."""
+
+
+def is_dearer(sent: float, untouched: float | None) -> bool:
+    """Whether inputs cost so much more than without us that a percentage shows it: of a call, a session or a group."""
+    return untouched is not None and sent - untouched > SLIGHT * untouched
+
+
 @dataclass(frozen=True, slots=True)
 class CallCost:
     """What one call cost, by our own count of its input.
@@ -28,6 +37,11 @@ class CallCost:
     def more(self) -> float:
         """How much dearer its input was than without us; below 0 what it saved."""
         return 0.0 if self.untouched is None else self.sent - self.untouched
+
+    @property
+    def is_dearer(self) -> bool:
+        """Whether the call became dearer than without us."""
+        return is_dearer(self.sent, self.untouched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,29 @@ class Costs:
         """How much dearer it all was than without us; below 0 what was saved."""
         return self.compared + self.own - self.untouched
 
+    @property
+    def is_dearer(self) -> bool:
+        """Whether all of it together became dearer than without us; calls that stand beside nothing count alike."""
+        apart = self.sent - self.compared
+        return is_dearer(self.compared + self.own + apart, self.untouched + apart)
+
 
 def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:
     """The table, where it has a price for every call; else units of an input token."""
     known = all(prices.of(c.model, c.provider) for c in calls if not is_free(c))
     return prices if known else RELATIVE
+
+
+def is_apart(call: CallRecord) -> bool:
+    """Whether a call of the app has nothing to stand beside: what it would have been without us, nobody can say."""
+    return call.untouched is None and call.agent != OWN
+
+
+def unpriced_models(calls: Iterable[CallRecord], prices: PriceTable) -> tuple[str, ...]:
+    """The models of which the table has no price, by name; `""` of calls that name none."""
+    return tuple(
+        sorted({c.model for c in calls if not is_free(c) and not prices.of(c.model, c.provider)})
+    )
 
 
 def is_free(call: CallRecord) -> bool:

@@ -8,8 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ce_engine.audit.compare.costs import billed, costs, priced_by
-from ce_engine.audit.compare.records import CallRecord, grouping
+from ce_engine.audit.compare.costs import (
+    billed,
+    costs,
+    is_apart,
+    is_dearer,
+    priced_by,
+    unpriced_models,
+)
+from ce_engine.audit.compare.records import OWN, CallRecord, grouping
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.text.tokens.prices import RELATIVE, PriceTable, prices_here
 
@@ -40,24 +47,59 @@ class Cost:
 class EngineCosts:
     """What inputs cost, by our own count, and the calls of the engine's own; and without us.
 
-    `calls` are those of which that can be said.
+    Attributes:
+        sent: of the calls of which can be said what they would have cost without us, and of our own.
+        untouched: the same without us.
+        calls: of which that can be said.
+        own: what the engine's own calls cost, a part of `sent`.
+        answers: what came back to the app, which costs the same without us.
+        apart: calls with nothing to stand beside.
+        apart_sent: what their inputs cost, no part of `sent`.
+        dearer: calls that became dearer than without us.
     """
 
     sent: float
     untouched: float
     calls: int
+    own: float = 0.0
+    answers: float = 0.0
+    apart: int = 0
+    apart_sent: float = 0.0
+    dearer: int = 0
+
+    @property
+    def inputs(self) -> float:
+        """What all inputs cost, and our own calls."""
+        return self.sent + self.apart_sent
+
+    @property
+    def without(self) -> float:
+        """What they would have cost without us; calls that stand beside nothing count alike in both."""
+        return self.untouched + self.apart_sent
+
+    @property
+    def saved(self) -> float:
+        """How much less it cost than without us; below 0 how much more."""
+        return self.untouched - self.sent
+
+    @property
+    def is_dearer(self) -> bool:
+        """Whether all of it together became dearer than without us."""
+        return is_dearer(self.inputs, self.without)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures of a group; tokens by our count, but for those that the provider tells.
 
-    `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
+    `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
+    `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
     tokens. `pruned` counts calls, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces.
     """
 
     calls: int
+    own: int
     sessions: int
     failed: int
     unfinished: int
@@ -65,6 +107,7 @@ class Figures:
     from_cache: int
     tokens_sent: int
     tokens_before: int
+    tokens_apart: int
     cached_prefix: int
     prompt_tokens: int
     completion_tokens: int
@@ -86,9 +129,14 @@ class Figures:
     degradation_codes: dict[str, int] = field(default_factory=dict)
 
     @property
+    def tokens_without(self) -> int:
+        """What would have gone out without us; calls that stand beside nothing count alike in both."""
+        return self.tokens_before + self.tokens_apart
+
+    @property
     def tokens_saved(self) -> int:
         """Fewer tokens than without us; negative where more was brought in than left out."""
-        return self.tokens_before - self.tokens_sent
+        return self.tokens_without - self.tokens_sent
 
     def as_json(self) -> dict[str, Any]:
         """All of them as plain data."""
@@ -99,16 +147,23 @@ class Figures:
 class Comparison:
     """Groups of calls by name, and all of them together; `by` says what the names are.
 
-    `unit` is what `Figures.beside` is in: money where all models have a price, else input tokens.
+    `table` is what `Figures.beside` is counted by: money where all models have a price, else units of an input token.
+    `unpriced` are the models without one.
     """
 
     by: str
     groups: dict[str, Figures]
     total: Figures
     prices: PriceTable | None
-    unit: str
+    table: PriceTable
+    unpriced: tuple[str, ...]
     first_at: str
     last_at: str
+
+    @property
+    def unit(self) -> str:
+        """What `Figures.beside` is in."""
+        return self.table.currency
 
 
 def compare(
@@ -136,7 +191,8 @@ def compare(
         {name: figures(groups[name], table, prices) for name in names},
         figures(calls, table, prices),
         prices,
-        table.currency,
+        table,
+        unpriced_models(calls, prices or prices_here()),
         min(times, default=""),
         max(times, default=""),
     )
@@ -151,13 +207,15 @@ def figures(
     codes = Counter(code for call in calls for code in call.degradations)
     return Figures(
         calls=len(calls),
+        own=sum(call.agent == OWN for call in calls),
         sessions=len({(call.user, call.session) for call in calls}),
         failed=sum(call.status == TurnStatus.FAILED for call in calls),
         unfinished=sum(call.status in UNFINISHED for call in calls),
         retries=sum(call.attempts - 1 for call in calls),
         from_cache=len(calls) - len(paid),
         tokens_sent=sum(call.sent for call in paid),
-        tokens_before=sum(call.before for call in paid),
+        tokens_before=sum(call.untouched or 0 for call in paid),
+        tokens_apart=sum(call.sent for call in paid if is_apart(call)),
         cached_prefix=sum(min(call.prefix or 0, call.sent) for call in paid),
         prompt_tokens=sum(call.prompt or 0 for call in paid),
         completion_tokens=sum(call.completion for call in paid),
@@ -194,8 +252,16 @@ def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
 
 def _beside(calls: Sequence[CallRecord], table: PriceTable) -> EngineCosts:
     found = costs(calls, table)
-    theirs = sum(call.untouched is not None for call in calls)
-    return EngineCosts(found.compared + found.own, found.untouched, theirs)
+    return EngineCosts(
+        sent=found.compared + found.own,
+        untouched=found.untouched,
+        calls=sum(call.untouched is not None for call in calls),
+        own=found.own,
+        answers=found.answers,
+        apart=found.apart,
+        apart_sent=found.sent - found.compared,
+        dearer=sum(cost.is_dearer for cost in found.each),
+    )
 
 
 def _spread(values: Iterable[int | None]) -> Spread | None:

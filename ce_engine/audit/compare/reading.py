@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.audit.operators import operators_scope
@@ -13,9 +14,8 @@ from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message, ModelUsage, SessionDocument
 from ce_engine.schema.enums import AuthorKind, ModelUsageStatus, ToolCallStatus
 from ce_engine.schema.events import Event
-from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import SessionInfo, TurnRow
-from ce_engine.sessions.spending import cause_of
+from ce_engine.sessions.spending import cause
 
 
 CACHED = ("cache_read", "cached_tokens", "cache_read_input_tokens")
@@ -99,7 +99,6 @@ class _Session:
         ]
 
     def _call(self, row: TurnRow) -> CallRecord:
-        report = report_of(row.turn_id, row.report)
         answer = self.messages.get(row.answer_message_id or "")
         usage = self.usages.get(row.model_usage_id or "")
         tools = self.tools[row.turn_id]
@@ -115,7 +114,7 @@ class _Session:
             tool_errors=tools.total() - tools[ToolCallStatus.SUCCESS],
             evidence=frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ()),
         )
-        return _with_usage(_with_report(call, report), usage)
+        return _with_usage(_with_report(call, row.report), usage)
 
     def _own(self, usage: ModelUsage, at: str, framework: str) -> CallRecord:
         call = CallRecord(
@@ -142,32 +141,35 @@ class _Session:
         return found
 
 
-def _with_report(call: CallRecord, report: Report | None) -> CallRecord:
-    if report is None:
+def _with_report(call: CallRecord, stored: Mapping[str, Any]) -> CallRecord:
+    """The same with what a report tells, as it is stored: a session has thousands, and of each a few figures count."""
+    if "stable_prefix_hash" not in stored:  # every stored report has one
         return call
-    replay = report.extra.get("replay")
+    replay = stored.get("extra", {}).get("replay")
     model = replay.get("model") if isinstance(replay, Mapping) else None
-    without = report.untouched
-    if without is not None:
+    without = stored.get("untouched")
+    if without:
+        brought_in = bool(stored.get("inserted") or stored.get("restored"))
         call = replace(
             call,
-            untouched=without.tokens,
-            untouched_prefix=without.prefix,
-            beside=without.by,
-            cause=cause_of(report),
+            untouched=without["tokens"],
+            untouched_prefix=without.get("prefix"),
+            beside=without.get("by", "app"),
+            cause=cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
         )
     return replace(
         call,
         model=model if isinstance(model, str) else "",
-        sent=report.token_used,
-        before=without.tokens if without is not None else report.tokens_before,
-        prefix=report.prefix_tokens_unchanged,
-        left_out=report.dropped + report.orphans_removed,
-        shortened=report.shortened,
-        over_budget=report.over_budget,
-        evidence=call.evidence.union(report.injected_evidence_ids),
-        redacted=frozenset(record.evidence_id for record in report.redactions),
-        degradations=tuple(dict.fromkeys(code.partition(":")[0] for code in report.degradations)),
+        sent=stored.get("token_used", 0),
+        prefix=stored.get("prefix_tokens_unchanged"),
+        left_out=stored.get("dropped", 0) + stored.get("orphans_removed", 0),
+        shortened=stored.get("shortened", 0),
+        over_budget=stored.get("over_budget", False),
+        evidence=call.evidence.union(stored.get("injected_evidence_ids", ())),
+        redacted=frozenset(each["evidence_id"] for each in stored.get("redactions", ())),
+        degradations=tuple(
+            dict.fromkeys(code.partition(":")[0] for code in stored.get("degradations", ()))
+        ),
     )
 
 

@@ -22,7 +22,6 @@ class CallRecord:
     Attributes:
         at: when it was prepared (UTC, ISO 8601); `""` where that is not known.
         sent: tokens of the input that went out, by our count.
-        before: what the app's own input would have been; of a call of the engine's own, nothing.
         untouched: tokens that would have gone out without us; `None` where nobody can say.
         untouched_prefix: leading ones of them that are those of the lane's call before.
         beside: what that is: `app`, the app's own list, or `talk`, the whole talk sent each time.
@@ -49,7 +48,6 @@ class CallRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     status: str = ""
     sent: int = 0
-    before: int = 0
     untouched: int | None = None
     untouched_prefix: int | None = None
     beside: str = ""

@@ -33,6 +33,19 @@ FLOOR = 0.15
 ALWAYS = 4
 """The best few candidates are let through whatever they score: an answer may share no word with its question."""
 
+OVER_BUDGET = "over_budget"
+"""It needs more tokens than were free."""
+OVER_LENGTH = "over_length"
+"""It is too long for one piece, and none of its sentences can stand for it."""
+OVER_RESERVE = "over_reserve"
+"""Tokens are free, and kept so that a new cut lasts: the question does not go back."""
+OVER_SHARE = "over_share"
+"""Tokens are free, and kept so that an agent's next cut does not follow soon."""
+NOT_NEARER = "not_nearer"
+"""The question does not go back, and what stands there already is as near to it."""
+BELOW_FLOOR = "below_floor"
+"""It scores far less than the best of its kind."""
+
 LONG, CHARS_A_TOKEN = 20_000, 4
 """A longer text is not counted for saying that it did not go in; it has about a token for so many characters."""
 
@@ -68,6 +81,11 @@ class Nomination:
         """Let a candidate in, for so many tokens."""
         self.left -= cost
         self.chosen.append((candidate, candidate_block(candidate, cost)))
+
+    def miss(self, decision: PruneDecision) -> None:
+        """Leave one out that had no room."""
+        self.decisions.append(decision)
+        self.missed = True
 
     def tell(self, pruned: Mapping[str, PruneDecision], went: Collection[str]) -> None:
         """Take in what the pruner decided on the chosen, of which some `went` in, by their ids."""
@@ -149,14 +167,33 @@ class SentenceChooser:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Tokens that are free, and yet none of what may be brought back: `why` one that would fit stays out."""
+
+    tokens: int = 0
+    why: str = OVER_BUDGET
+
+
+NOTHING_WITHHELD = Withheld()
+
+
 def nominate(
-    found: Sequence[Candidate], query: str, *, left: int, most: int, headings: Headings, stays: bool
+    found: Sequence[Candidate],
+    query: str,
+    *,
+    left: int,
+    most: int,
+    headings: Headings,
+    stays: bool,
+    withheld: Withheld = NOTHING_WITHHELD,
 ) -> Nomination:
     """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts.
 
     Where what goes in `stays`, what is stored goes in only as it can be rendered again; values of a result go in
     whole or not.
-    One that must go in (`Priority.MUST`) goes in whole, whatever is left.
+    One that must go in (`Priority.MUST`) goes in whole, whatever is left. Beside `left` there are tokens that are
+    `withheld`.
     """
     sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
     left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
@@ -180,8 +217,7 @@ def nominate(
         day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
         cost += headings.cost(day)
         if not has_room or (cost > made.left and not must):
-            made.decisions.append(lost_decision(whole, sources, locale, "over_budget"))
-            made.missed = True
+            made.miss(_without_room(made, whole, cost, headings, withheld))
             continue
         if is_excerpt:
             made.excerpts.add(whole.id)
@@ -189,6 +225,24 @@ def nominate(
         headings.days |= {day, day[:4]}
         made.take(candidate, cost)
     return made
+
+
+def _without_room(
+    made: Nomination, whole: Candidate, cost: int, headings: Headings, withheld: Withheld
+) -> PruneDecision:
+    """The decision on a candidate that did not fit: what it needs, what was free, and why it was no more."""
+    told = lost_decision(whole, headings.sources, headings.locale, OVER_BUDGET)
+    told.token_estimate = max(told.token_estimate, cost)
+    free = max(0, made.left)
+    if told.token_estimate <= free:  # its sentences say nothing, and as a whole it is too long
+        told.reason = OVER_LENGTH
+        return told
+    if told.token_estimate <= made.left + withheld.tokens:
+        told.reason = withheld.why
+    else:
+        free = max(0, made.left + withheld.tokens)
+    told.room = free
+    return told
 
 
 def _said(snippet: Snippet) -> tuple[str, str]:

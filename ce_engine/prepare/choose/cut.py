@@ -78,7 +78,8 @@ def choose_cut(
     With room for all, nothing is, but where a cut is `always`. Else `reserve` tokens are kept for what relevance brings in
     again; a standing cut that still fits is kept; a new one goes down to the `depth`: past
     conversation first, then tool results of the current turn are shortened, oldest first,
-    then whole groups of it go, oldest first. What must stay is never touched.
+    then whole groups of it go, oldest first. What must stay is never touched. With what is below
+    a cut, nothing is chosen where a new one might leave less out: all groups are needed then.
     """
     groups, below = line.groups, line.below
     total = sum(group.tokens for group in groups)
@@ -88,14 +89,19 @@ def choose_cut(
     must = sum(group.tokens for group in groups if group.must)
     ceiling = max(min(room, must), room - reserve)
     kept = ceiling if least is None else max(ceiling, room - least)
-    if marks.budget and budget < marks.budget * 1.25:
+    target = int(ceiling * depth.low_water)
+    goes_on = marks.budget and budget < marks.budget * 1.25
+    if goes_on:
         state.replay(marks)
         if (below or state.dropped or state.shortened) and state.tokens <= kept:
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
-    state.deepen(line, int(ceiling * depth.low_water), ceiling, depth.tail)
+    if below and not (total > target or (goes_on and marks.drop)):
+        return Cut(tokens=total, marks=marks)
+    state.deepen(line, target, ceiling, depth.tail)
+    gone = {*state.dropped, -1} if below else state.dropped
     made = CutMarks(
-        drop=_anchor_after(groups, state.dropped),
+        drop=_anchor_after(groups, gone),
         shorten=_anchor_after(groups, state.shortened),
         budget=budget,
     )

@@ -11,7 +11,7 @@ from ce_engine.prepare.choose.candidates import ALWAYS, FEW, MESSAGE, SHORT, cos
 from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import CHAT, TOOLS, policy
-from ce_engine.prepare.choose.tail import tail
+from ce_engine.prepare.choose.tail import MESSAGES, tail
 from ce_engine.prepare.compose.render import knowledge
 from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.message_groups import MessageLine
@@ -73,6 +73,8 @@ class Cutter:
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
         self.goes_on = False
         """Whether a cut goes on where the one before ended."""
+        self.pinned: set[str] = set()
+        """Groups that stay for what stands before them, by their anchors."""
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
@@ -101,6 +103,7 @@ class Cutter:
             return made
         if on := self._go_on(made, room, marks):
             return on
+        self.pinned.clear()
         while self.held.costs:  # what is brought back is chosen anew, with what goes now
             self.held.release()
         for group, must in zip(self.line.groups, least, strict=True):
@@ -133,7 +136,9 @@ class Cutter:
 
     def _keep_pinned(self) -> None:
         for group in self.line.groups:
-            group.must |= group.anchor in self.held.costs
+            if group.anchor in self.held.costs and not group.must:
+                group.must = True
+                self.pinned.add(group.anchor)
 
     def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
         """The cut that was `made` behind the one that stands, if it leaves room enough.
@@ -180,6 +185,12 @@ class Cutter:
             short=lambda item: self.groups.short(item)[1],
             least=reserve // 2 if self.own else None,
         )
+
+    @property
+    def moves_alone(self) -> bool:
+        """Whether a new cut follows from what is above the standing one: the newest messages are there, and no pins hold it."""
+        newest = [group for group in self.line.groups if group.past]
+        return self.policy is not TOOLS and len(newest) >= MESSAGES
 
     def spare(self, cut: Cut, query: str, room: int) -> int:
         """Tokens for more of the newest messages: where relevance would bring little back, and not all of the room."""

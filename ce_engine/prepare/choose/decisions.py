@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from itertools import groupby
 from operator import itemgetter
 
 from ce_engine.prepare.choose.cut import Cut
-from ce_engine.prepare.compose.shorter_texts import ShorterTexts
 from ce_engine.prepare.message_groups import MessageItem, MessageLine
+from ce_engine.prepare.outcome import Outcome
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 
 
 def decisions(
-    line: MessageLine,
-    cut: Cut,
-    shorter: ShorterTexts,
-    pruned: Mapping[int, str],
-    cost: Callable[[int], int],
+    out: Outcome, pinned: Collection[str], cost: Callable[[int], int]
 ) -> list[PruneDecision]:
     """Tell what became of every group and of every result without a call.
 
     Args:
-        line: the line.
-        cut: what of it goes out.
-        shorter: texts that something is left out of.
-        pruned: why groups are dropped that the cut left, by position.
+        out: what the stages made of a line.
+        pinned: groups that stay for what stands before them, by their anchors.
         cost: tokens of a group as it goes out, by position.
     """
-    fates = [_fate(line, cut, position, shorter, pruned) for position in range(len(line.groups))]
+    line, shorter = out.line, out.shorter
+    fates = [_fate(out, position, pinned) for position in range(len(line.groups))]
     told: list[PruneDecision] = []
     if below := line.below:
         told.append(
@@ -79,13 +74,12 @@ def _why(orphan: MessageItem) -> str:
     return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
 
 
-def _fate(
-    line: MessageLine, cut: Cut, position: int, shorter: ShorterTexts, pruned: Mapping[int, str]
-) -> tuple[str, str]:
+def _fate(out: Outcome, position: int, pinned: Collection[str]) -> tuple[str, str]:
     """What became of a group, and why."""
+    line, cut, shorter = out.line, out.cut, out.shorter
     group, was_cut = line.groups[position], bool(cut.dropped or line.below)
-    if position in pruned:
-        return "dropped", pruned[position]
+    if position in out.pruned:
+        return "dropped", out.pruned[position]
     if position in cut.dropped:
         return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
     if position in cut.shortened:
@@ -93,7 +87,9 @@ def _fate(
     for item in group.items if shorter else ():
         if item.key in shorter:
             return "degraded", shorter[item.key].reason
-    return "kept", "never_out" if group.must and was_cut else "fits"
+    if group.must and was_cut:
+        return "kept", "pinned" if group.anchor in pinned else "never_out"
+    return "kept", "fits"
 
 
 def steps_left_out(

@@ -81,6 +81,8 @@ class ListReader:
 class Matcher:
     """The line of a host's list (no system messages, no tool results), and which entries it may be.
 
+    It `begins` with messages of these indexes, where that is known, all that are before `start`.
+
     Attributes:
         line: the messages of the line.
         at: their indexes in the host's list.
@@ -90,13 +92,19 @@ class Matcher:
     """
 
     def __init__(
-        self, log: MessageForest, incoming: Sequence[IncomingMessage], reader: ListReader
+        self,
+        log: MessageForest,
+        incoming: Sequence[IncomingMessage],
+        reader: ListReader,
+        start: int = 0,
+        begins: Sequence[int] = (),
     ) -> None:
         self.log = log
         self.incoming = incoming
         self.reader = reader
-        self.at = [i for i, m in enumerate(incoming) if m.role not in ("system", "tool")]
-        self.line = [incoming[i] for i in self.at]
+        rest = range(start, len(incoming))
+        self.at = [*begins, *(i for i in rest if incoming[i].role not in ("system", "tool"))]
+        self.line = [*map(incoming.__getitem__, self.at)]
         self.places: list[int] = [NEW] * len(self.line)
         self.used: set[int] = set()
         self.ambiguous: list[str] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import cast
 
 from ce_engine.prepare.reconcile.align import Alignment, Novelty, ReconcileFlags
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
@@ -32,6 +34,7 @@ __all__ = [
     "place_answer",
     "reconcile",
     "settle",
+    "settled_places",
 ]
 
 NO_FLAGS = ReconcileFlags()
@@ -71,6 +74,7 @@ class Reconciliation:
         lane: the place of the first message of the tip's lane.
         bring: earlier lanes that may be brought in, newest first, each in order; walked on demand.
         ambiguous: codes of the rules that were applied where content decides nothing.
+        line: the indexes of the messages that are neither instructions nor results.
     """
 
     positions: list[int | None]
@@ -79,11 +83,18 @@ class Reconciliation:
     lane: int | None = None
     bring: Iterable[list[int]] = ()
     ambiguous: list[str] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
 
 
 def settle(place: int | None, added: Sequence[int]) -> int | None:
     """The entry at `place`, where `added[k]` is the entry that `new[k]` became."""
     return place if place is None or place >= 0 else added[~place]
+
+
+def settled_places(found: Reconciliation, added: Sequence[int]) -> list[int | None]:
+    """Where all messages sit; before the first new one there is nothing to settle."""
+    first = found.new[0].index if found.new else len(found.positions)
+    return [*found.positions[:first], *(settle(n, added) for n in found.positions[first:])]
 
 
 def reconcile(
@@ -93,6 +104,7 @@ def reconcile(
     agent: str = "",
     lane_key: str = "",
     known: Sequence[int | None] = (),
+    line: Sequence[int] = (),
     flags: ReconcileFlags = NO_FLAGS,
     same_answer: Callable[[int, int], bool] | None = None,
 ) -> Reconciliation:
@@ -106,16 +118,20 @@ def reconcile(
         known: positions of the leading messages, system messages included, where the caller knows
             them from an earlier result: the same objects with the same content. They are compared
             with the log and change the cost, never the answer.
+        line: the indexes of those of them that are neither instructions nor results, as an earlier
+            result has them.
         flags: what is known beside content and order.
         same_answer: `(n, i)` -> whether answer `i` of the list is recorded answer `n` as the host
             rewrote it; asked where neither fingerprint decides.
     """
-    matcher = Matcher(log, incoming, ListReader(agent, lane_key, same_answer))
-    entries = log.entries
-    line = [n for n in known if n is not None and entries[n].role != "tool"]
-    alignment = Alignment(matcher, line, new_conversation=flags.new_conversation)
+    start = len(known) if line else 0
+    matcher = Matcher(log, incoming, ListReader(agent, lane_key, same_answer), start, line)
+    begins = matcher.at[: bisect_left(matcher.at, len(known))]
+    places = cast("list[int]", [*map(known.__getitem__, begins)])  # instructions alone have none
+    alignment = Alignment(matcher, places, new_conversation=flags.new_conversation)
     NewestTurn(alignment, flags)
     found = _Assembly(alignment, known).found
+    found.line = matcher.at
     found.lane = _lane(log, found)
     if not flags.new_conversation:
         _bring_in(matcher, flags, found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
+from hmac import compare_digest
 from typing import Any, Protocol, TypeVar
 
 from ce_engine.config import RuntimeConfig
@@ -12,6 +14,7 @@ from ce_engine.errors import (
     ConstraintNotFoundError,
     RedactionError,
     SchemaValidationError,
+    VersionConflictError,
 )
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.ports.redaction import Redactor, RedactResult, SessionRedactor
@@ -20,7 +23,8 @@ from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.arguments import doors
 from ce_engine.schema.enums import Priority
-from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.ids import Fingerprinter, chain_keys
+from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint, Standing
@@ -183,23 +187,44 @@ class Constraints:
         await self._change(as_scope(scope), remove)
 
     async def accept(
-        self, scope: Scope | str, constraint_ids: Sequence[str]
+        self,
+        scope: Scope | str,
+        constraint_ids: Sequence[str],
+        *,
+        shown: Sequence[Constraint] | str,
     ) -> Sequence[Constraint]:
         """Have these of the stored ones hold as set from now on, and delete the others.
 
         For constraints that were forged, or that an older release wrote without MACs, once a person has
-        looked at them (`list(..., forged=True)`). No ids: all are deleted.
+        looked at them. What has come into their place since is not accepted with them.
+
+        Args:
+            scope: their owner and project.
+            constraint_ids: of those that are right; with none, all are deleted.
+            shown: all that the person was shown, `list(scope, forged=True)`; or the digest of it that
+                `ce constraints list --all` prints.
 
         Raises:
+            VersionConflictError: what is stored now is not what was shown: nothing was changed.
             ConstraintNotFoundError: one of them is not stored of this owner in the project.
         """
+        whose = as_scope(scope)
 
         def keep(items: Items, _: Redact) -> Sequence[Constraint]:
+            secret = self._parts.store.secret
+            told = shown if isinstance(shown, str) else shown_digest(secret, whose, shown)
+            if not compare_digest(
+                told.encode(errors="replace"), shown_digest(secret, whose, items).encode()
+            ):
+                raise VersionConflictError(
+                    "what is stored as constraints now is not what was shown: somebody changed it meanwhile, "
+                    "or it was of another user or project. Look again: ce constraints list --all"
+                )
             wanted = {items[_find(items, each)].constraint_id for each in constraint_ids}
             items[:] = [item for item in items if item.constraint_id in wanted]
             return in_order(items)
 
-        return await self._change(as_scope(scope), keep, accepts=True)
+        return await self._change(whose, keep, accepts=True)
 
     async def _change(
         self, scope: Scope, change: Callable[[Items, Redact], T], *, accepts: bool = False
@@ -231,6 +256,17 @@ class Constraints:
         owner = Scope.of_stored(scope.account_id, scope.user_id, CONSTRAINTS)
         key = Fingerprinter(self._parts.store.secret, scope.project_id.encode(), owner).key
         return self._parts.redactor.bind(key, known, self._parts.config.locale)
+
+
+def shown_digest(secret: bytes, scope: Scope, shown: Sequence[Constraint]) -> str:
+    """What names all constraints of an owner in a project as they were shown, under the install's secret.
+
+    So it may be short: who could try out texts that have the same one has the secret.
+    """
+    items = [each.model_dump(mode="json") for each in in_order(shown)]
+    key = chain_keys(secret, (scope.account_id, scope.user_id, "")).own
+    text = canonical_json([scope.project_id, items]).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, key=key, digest_size=8, person=b"shown").hexdigest()
 
 
 def _spoilt_or(value: Any) -> tuple[Items, list[Placeholder]]:

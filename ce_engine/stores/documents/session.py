@@ -86,7 +86,8 @@ class StoredSession:
     @property
     def has_content(self) -> bool:
         """Whether anything was recorded in it."""
-        return any((self.messages, self.evidence, self.calls, self.usages, self.turns, self.tasks))
+        rows = (self.messages, self.evidence, self.calls, self.usages, self.turns, self.tasks)
+        return any((*rows, self.blocks, self.summaries, self.summary, self.cuts, self.placeholders))
 
     def draft(self) -> StoredSession:
         """A copy to write to; what it holds is never changed in place."""

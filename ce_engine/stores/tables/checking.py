@@ -13,15 +13,15 @@ from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.events import ContentCheck, Event, EventType
 from ce_engine.schema.ids import chain_keys, session_key
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.tables import macs, reads
+from ce_engine.stores.tables import foreign, macs, reads
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.macs import CONTENT, Content, Marks
 from ce_engine.stores.tables.packing import lengthen
+from ce_engine.stores.tables.rows import Values
 
 
 _NAMED = 3
 """Rows that a sentence names."""
-_BY_ITSELF = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view') ORDER BY name"
 _BY_KIND = {content.kind: content for content in CONTENT.values()}
 
 
@@ -74,7 +74,7 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     ends = [e.seq or 0 for e in chain.events if _ends(e)]
     events = chain.events[max(ends, default=0) :]
     log = _Log(is_older=row["macs_mac"] is None and row["head_mac"] is None)
-    log.wrong += _foreign(connection)
+    log.wrong += foreign.sentences(connection)
     if log.is_older and not all(map(is_older, events)):
         log.wrong.append("the MACs were taken away")
     trail, total = _followed(log, events, carried, key)
@@ -94,18 +94,18 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
         for content in CONTENT.values()
     }
     wrong, unverified, count = _compared(log, present)
-    if unverified and not any(map(is_older, events)):  # older releases had a log, too
-        wrong.append("the log was taken away, and all MACs")
+    is_bare = not (unverified or (row["head_mac"] is None and _says_anything(row)))
+    if log.is_older and not is_bare and not any(map(is_older, events)):
+        wrong.append("the log was taken away, and all MACs")  # older releases had a log, too
+    if log.is_older and row["salt"]:
+        unverified.append("the session's own row: an older release wrote it, without MACs")
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
 
 
-def _foreign(connection: Connection) -> list[str]:
-    """What of an SQLite file is none of ours, and changes or hides by itself what is written or read."""
-    if connection.dialect.name != "sqlite":
-        return []
-    names = connection.exec_driver_sql(_BY_ITSELF).scalars().all()
-    some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-    return [f"the file has triggers or views, which are none of ours: {some}"] if names else []
+def _says_anything(row: Values) -> bool:
+    """Whether the session's own row has content, or tells of any."""
+    names = ("summary", "meta", "last_seq", "last_evidence", "last_event_seq")
+    return bool(row["salt"]) and any(row[name] for name in names)
 
 
 def _ends(event: Event) -> bool:

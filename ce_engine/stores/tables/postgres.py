@@ -44,6 +44,8 @@ _OPEN_TURNS = (
 )
 _BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 _GONE = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_OF_RECORD = ("22", "54")
+"""Classes of SQLSTATE that tell of the values of one record: out of range, or more than the server takes."""
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 
 
@@ -166,7 +168,7 @@ class PostgresDatabase:
         is_commit = isinstance(error, DBAPIError) and error.statement is None
         return _is_lost(_orig(error)) and not is_commit
 
-    def explain(self, error: BaseException) -> BaseException:
+    def explain(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one a kind of fault
         if isinstance(error, ContextEngineError) or not isinstance(error, DBAPIError):
             return error
         orig = _orig(error)
@@ -184,6 +186,12 @@ class PostgresDatabase:
             return StoreUnavailableError(
                 f"the store in {self.place} may not be written ({name}). Give its user the right to "
                 "create tables in the schema, or to read and write those that are there."
+            )
+        if (getattr(orig, "sqlstate", None) or "").startswith(_OF_RECORD):
+            return FileDamagedError(
+                f"the store in {self.place} cannot take a record ({name}): an id in it is too long for an index of "
+                "the server's, or a value out of its range. Give it a shorter one: for this session the store is "
+                "away, for all others it is not."
             )
         if isinstance(orig, psycopg.OperationalError):
             return StoreUnavailableError(f"the store in {self.place} cannot be used ({name})")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import Connection, Table, bindparam, select, update
 
+from ce_engine.errors import EncryptionKeyError
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, unescape
@@ -11,6 +15,7 @@ from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables import tables
 from ce_engine.stores.tables.compiled_statements import Command, Query
 from ce_engine.stores.tables.macs import CONTENT
+from ce_engine.stores.tables.settings import NO_VALUE
 from ce_engine.stores.tables.table_change import Head, TableChange
 from ce_engine.stores.tables.writes import finish, head_of, macs_of
 
@@ -103,15 +108,30 @@ def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id
     return True
 
 
-def reseal_settings(connection: Connection, key_id: str) -> int:
-    """Seal what owners set anew; how many were not yet."""
-    count = 0
+def reseal_settings(connection: Connection, key_id: str) -> tuple[int, list[str]]:
+    """Seal what owners set anew; how many were not yet, and what is wrong with those that stay as they are."""
+    count, wrong = 0, list[str]()
     for row in _RAW.all(connection, {}):
-        *key, value = row
-        account_id, user_id, *_ = owner = [unescape(name) for name in key]
-        if _is_current(value, key_id):
-            continue
-        with sealing.of_session((account_id, user_id, "")):
-            of = {f"of_{name}": text for name, text in zip(_KEY, owner, strict=True)}
-            count += _PUT.run(connection, {**of, "value": _t.c.value.type.read(value)})  # type: ignore[attr-defined]
-    return count
+        try:
+            count += _resealed(connection, row, key_id)
+        except (*NO_VALUE, EncryptionKeyError) as error:
+            account, user, project, name, _ = row
+            whose = f"account {account!r}, user {user!r}, project {project!r}"
+            wrong.append(
+                f"the setting {name!r} of {whose} cannot be opened ({type(error).__name__})"
+            )
+    return count, wrong
+
+
+def _resealed(connection: Connection, row: Sequence[Any], key_id: str) -> int:
+    *key, value = row
+    account_id, user_id, *_ = owner = [unescape(name) for name in key]
+    if _is_current(value, key_id):
+        return 0
+    if not isinstance(value, str):
+        raise TypeError("a value is no text")
+    with sealing.of_session((account_id, user_id, "")):
+        text = _t.c.value.type.read(value)  # type: ignore[attr-defined]
+        from_json(text)
+        of = {f"of_{name}": part for name, part in zip(_KEY, owner, strict=True)}
+        return _PUT.run(connection, {**of, "value": text})

@@ -26,7 +26,8 @@ _OWNER = ("account_id", "user_id")
 _PROJECT = (*_OWNER, "project_id")
 _KEY = (*_PROJECT, "name")
 _SEAL = owned.owner_of(SEALED_BY)
-_NO_VALUE = (ValueError, TypeError, AttributeError)
+NO_VALUE = (ValueError, TypeError, AttributeError)
+"""Raised by what somebody spoilt."""
 _ROW = tuple(_t.c[name] for name in (*_KEY, "version", "value", "macs"))
 
 Secret = Callable[[], bytes]
@@ -82,7 +83,7 @@ def _stored(found: Iterable[Any]) -> dict[Owner, Stored]:
         try:
             with sealing.of_session((*owner, "")):
                 setting = setting._replace(value=_opened(value))
-        except _NO_VALUE:
+        except NO_VALUE:
             if owner == _SEAL:  # it is sealed with another key than is here
                 raise
             setting = setting._replace(value=None, is_spoilt=True)

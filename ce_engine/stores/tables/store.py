@@ -11,6 +11,7 @@ from weakref import finalize
 from sqlalchemy import Connection, update
 from sqlalchemy.exc import IntegrityError
 
+from ce_engine.errors import FileDamagedError
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
 from ce_engine.schema.events import ContentCheck, Event
@@ -27,6 +28,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
+from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import row_rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
@@ -34,6 +36,7 @@ from ce_engine.stores.tables import checking, reads, resealing, settings, tables
 from ce_engine.stores.tables.dialect import Database
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
+from ce_engine.stores.tables.writes import check_known
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
@@ -51,6 +54,8 @@ _PURGE_S = 5.0
 _LAST_WORDS_S = 5.0
 """How long an exiting interpreter waits for writes that were accepted."""
 
+_SPOILT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""Raised by values that are not of their column's type: SQLite keeps what somebody puts there."""
 _DELETIONS = (DeleteSession, DeleteEvidence)
 _TOUCH = update(tables.revisions).values(version_num=tables.revisions.c.version_num)
 
@@ -135,6 +140,7 @@ class SqlStore(BaseStore):
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
         now = self._clock.now_iso()
+        check_known(writes)
 
         def work(connection: Connection, *, repeats: bool = False) -> PutResult:
             if any(isinstance(write, _DELETIONS) for write in writes):
@@ -176,6 +182,8 @@ class SqlStore(BaseStore):
         *,
         standing: Standing = Standing.INTACT,
     ) -> int:
+        owned.check_value(name, value)
+
         def work(connection: Connection) -> int:
             self._database.lock_settings(connection)
             return settings.put(
@@ -278,7 +286,17 @@ class SqlStore(BaseStore):
 
     async def reseal_settings(self) -> int:
         key_id = sealing.key_id()
-        return await self._write(lambda c: self._marked(c, resealing.reseal_settings(c, key_id)))
+        done, wrong = await self._write(lambda c: self._resealed(c, key_id))
+        if wrong:
+            raise FileDamagedError(
+                f"{'; '.join(wrong)}. It was left as it is, and all others are sealed: set it anew, or delete it "
+                "with its user"
+            )
+        return done
+
+    def _resealed(self, connection: Connection, key_id: str) -> tuple[int, list[str]]:
+        done, wrong = resealing.reseal_settings(connection, key_id)
+        return self._marked(connection, done), wrong
 
     def _marked(self, connection: Connection, done: T) -> T:
         """What was done; where it is anything, what was there before is to be purged."""
@@ -306,7 +324,15 @@ class SqlStore(BaseStore):
             self._writers[hash(key) % len(self._writers)] if key is not None else self._writers[0]
         )
         admitted = work if self._is_admitted else self._admitted(work)
-        return await outcome(writer.submit(self._job(self._database.WRITE, admitted)))
+        job, database = self._job(self._database.WRITE, admitted), self._database
+
+        def write(link: Link) -> T:
+            try:
+                return job(link)
+            except _SPOILT as error:  # of what was stored, on which the write rests
+                raise database.damaged(error) from error
+
+        return await outcome(writer.submit(write))
 
     def _admitted(self, work: Work[T]) -> Work[T]:
         """The work, once it is seen that this process has the key of a file that is sealed."""
@@ -328,7 +354,7 @@ class SqlStore(BaseStore):
         def read(link: Link) -> T:
             try:
                 return job(link) if database.exists() else if_no_file
-            except (ValueError, TypeError, LookupError) as error:  # of what was stored
+            except _SPOILT as error:  # of what was stored
                 raise database.damaged(error) from error
 
         return await outcome((self._readers if begin else self._lookups).submit(read))

@@ -126,6 +126,8 @@ class LexicalIndex:
         # Where a term is: in one entry, `-1 - position`; in a few, a list; in more, a set.
         self._postings: dict[str, int | list[int]] = {}
         self._listed = self._sets = 0
+        # The last question and the scores of all entries for it, until there are others.
+        self._last: tuple[str, list[int]] | None = None
 
     def __len__(self) -> int:
         return self._alive.bit_count()
@@ -167,6 +169,7 @@ class LexicalIndex:
             raise ValueError(
                 f"entry {n} came after entry {self._ns[-1]}; add them in ascending order"
             )
+        self._last = None
         position = len(self._ns)
         bit = 1 << position
         head = header(text)
@@ -226,6 +229,7 @@ class LexicalIndex:
         position = bisect_left(self._ns, n)
         if position == len(self._ns) or self._ns[position] != n:
             return
+        self._last = None
         bit = 1 << position
         for name in ("_alive", "_lends", "_long", "_timed", "_numbered", "_asks"):
             setattr(self, name, getattr(self, name) & ~bit)
@@ -264,7 +268,7 @@ class LexicalIndex:
             among: the numbers, from `start` to before `stop`, that may come; `None` for all.
             meaning: gives what entries are worth whatever their words.
         """
-        sums = self._sums(query, Tally(), meaning) if limit > 0 and self._alive else []
+        sums = self._scores(query, meaning) if limit > 0 and self._alive else []
         allowed = self._alive
         if among is not None:
             low, high = (bisect_left(self._ns, edge) for edge in (among.start, among.stop))
@@ -299,14 +303,21 @@ class LexicalIndex:
         if position == len(self._ns) or self._ns[position] != n:
             return {}
         parts = FeatureTally(position)
-        self._sums(query, parts, meaning)
+        self._sums(_ends(query), parts, meaning)
         found = sorted(parts.found.items(), key=itemgetter(1), reverse=True)
         return {name: weight / UNIT for name, weight in found}
 
+    def _scores(self, query: str, meaning: Meaning | None) -> list[int]:
+        """Scores of all entries by words alone once a question: a call searches several times for one."""
+        query = _ends(query)
+        if meaning is not None:
+            return self._sums(query, Tally(), meaning)
+        if self._last is None or self._last[0] != query:
+            self._last = query, self._sums(query, Tally(), None)
+        return self._last[1]
+
     def _sums(self, query: str, tally: Tally, meaning: Meaning | None) -> list[int]:
         """Scores of all entries; empty where the query says nothing to go by."""
-        if len(query) > PAGE:
-            query = f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
         words, about = word_set(query), word_set(matter(query))
         known = self._add_terms(tally, about)
         known |= self._add_speakers(tally, query.lower())
@@ -401,6 +412,11 @@ class LexicalIndex:
             if day and weights[day]:
                 tally.add(span(start, end), UNIT * weights[day], "date")
         return any(weights.values())
+
+
+def _ends(query: str) -> str:
+    """What is read of a question."""
+    return query if len(query) <= PAGE else f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
 
 
 def _rarity(holding: int, total: int) -> float:

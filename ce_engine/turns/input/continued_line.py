@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.call import HostMessage, ModelCall
-from ce_engine.schema.enums import Origin
+from ce_engine.schema.enums import Origin, Role
 from ce_engine.sessions.view import SessionView
 from ce_engine.turns.input.message_keys import stored as recognised
 from ce_engine.turns.input.message_keys import version
@@ -38,6 +38,11 @@ def go_on(call: ModelCall, records: RecordGroup) -> ModelCall:
         )
     caller = view.log.by_message_id(asked[1])
     assert caller is not None
+    if _role(view, caller) is not Role.ASSISTANT:
+        raise SchemaValidationError(
+            f"the message of session {call.scope.session_id!r} that asks for the tool call is no assistant's any "
+            "more: somebody changed the store. See: ce verify"
+        )
     new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
     brought = {m.message.tool_call_id for m in new}
     _see_that_all_are_answered(view, caller, brought)
@@ -57,12 +62,22 @@ def _see_that_all_are_answered(view: SessionView, caller: int, brought: set[str 
 
 
 def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[int]:
-    """Entries from the question to the message that asks, each call's results behind it."""
+    """Entries from the question to the message that asks, each call's results behind it.
+
+    None is of the system's role, whatever the store says: the engine keeps no such message, and who only
+    writes the store gives no orders.
+    """
     for n in view.log.path(caller):
-        yield n
+        if _role(view, n) is not Role.SYSTEM:
+            yield n
         for result in view.log.results(n):
-            if n != caller or view.log[result].call_id not in brought:
+            is_brought = n == caller and view.log[result].call_id in brought
+            if not is_brought and _role(view, result) is Role.TOOL:
                 yield result
+
+
+def _role(view: SessionView, n: int) -> Role:
+    return view.rows[n].message.role
 
 
 def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:

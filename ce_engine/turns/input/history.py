@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 
@@ -53,7 +53,7 @@ class History:
     items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
-    known: Mapping[int, MessageItem] = field(default_factory=dict)
+    known: dict[int, MessageItem] = field(default_factory=dict)
     keeps: bool = False
 
     @property
@@ -144,14 +144,15 @@ class History:
         """The host's messages as items; the same ones of those that the list before began with."""
         messages, known = self.call.messages, self.known
         made = {n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in known}
+        items = [known.get(n) or made[n] for n in indexes]
         if self.keeps:  # but for files, whose cost is told each time where it is a guess
-            kept = {
-                n: item
+            known |= (
+                (n, item)
                 for n, item in made.items()
                 if item.n is not None and not messages[n].attachments
-            }
-            self.view.lane(self.call.lane_key or "").items = {**known, **kept}
-        return [known.get(n) or made[n] for n in indexes]
+            )
+            self.view.lane(self.call.lane_key or "").items = known
+        return items
 
     def _host_item(self, host: HostMessage, index: int, place: int | None) -> MessageItem:
         message, calls = host.message, host.message.tool_calls

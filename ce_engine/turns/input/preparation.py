@@ -21,11 +21,17 @@ from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.reconcile.align import ReconcileFlags
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.reconcile.match import IncomingMessage
-from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciliation, reconcile, settle
+from ce_engine.prepare.reconcile.reconcile import (
+    NewEntry,
+    Reconciliation,
+    reconcile,
+    settle,
+    settled_places,
+)
 from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
-from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
+from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
 from ce_engine.schema.enums import Role
 from ce_engine.schema.events import EventType
@@ -38,7 +44,7 @@ from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.attempts import repeated_turn
 from ce_engine.turns.input.continued_line import go_on
 from ce_engine.turns.input.history import History
-from ce_engine.turns.input.message_keys import incoming
+from ce_engine.turns.input.message_keys import incoming, version
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
 from ce_engine.turns.input.tool_result_texts import results_of
@@ -111,9 +117,8 @@ class Preparation:
     @property
     def texts(self) -> Iterator[Any]:
         """What is read of the call for the first time."""
-        for host in self.call.messages:
-            if host.recognised is None:
-                yield from said(host.message)
+        for host in self._new():
+            yield from said(host.message)
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
 
@@ -124,9 +129,14 @@ class Preparation:
         bound = limit(self.config, call.context_window, by_hand=call.by_hand).tokens
         if used is None or (call.by_hand and self.view.documents):
             return self.view.unread
-        new = sum(len(m.message.content) for m in call.messages if m.recognised is None)
+        new = sum(len(host.message.content) for host in self._new())
         has_room = bound is None or used + new < NEAR_BUDGET * bound
         return 0 if has_room else self.view.unread
+
+    def _new(self) -> list[HostMessage]:
+        """The messages of the call that are seen for the first time; those of the lane's last list are not."""
+        alike = self.view.lane(self.lane_key).sent.compare(self.call.messages)
+        return [host for host in alike.others if host.recognised is None]
 
     def take_in(self) -> int:
         """Record what is new of the list, and nothing else; how many messages that are."""
@@ -221,7 +231,7 @@ class Preparation:
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())
-        if marks.below and not outcome.cut.stands:
+        if marks.below and not (outcome.cut.stands or outcome.cut.moved):
             marks, items, outcome = assembled(None)
         outcome.leave_out(self.collected.left_out)
         if pruner.failed:
@@ -282,14 +292,17 @@ class Preparation:
 
     def _reconcile(self) -> None:
         call, view, ingest = self.call, self.view, self.records.ingest
-        arrived = incoming(call.messages, ingest)
-        known = view.known_places(self.lane_key, call.messages)
+        lane, of = view.lane(self.lane_key), version(ingest)
+        alike = lane.sent.compare(call.messages)
+        start = lane.sent.start(alike.length, of)
+        arrived = [*start.arrived, *incoming(call.messages[len(start.arrived) :], ingest)]
         found = reconcile(
             view.log,
             arrived,
             agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
-            known=known,
+            known=start.places,
+            line=start.line,
             flags=self._flags(arrived),
         )
         self.found = found
@@ -298,19 +311,16 @@ class Preparation:
         for new in found.new:
             parent = settle(new.parent, added)
             added.append(self._append(new, parent, arrived[new.index]))
-        self.places = [n if n is None or n >= 0 else added[~n] for n in found.positions]
+        self.places = settled_places(found, added)
         self.question = settle(found.tip, added)
-        self.cut.check_below(self.places, known)
-        lane = view.lane(self.lane_key)
-        items, self.archived = lane.begins_alike(self.places, known, self.counter.name)
-        view.remember_sent(self.lane_key, call.messages, self.places)
+        self.cut.check_below(self.places, start.places)
+        items, self.archived = lane.begins_alike(self.places, start.places, self.counter.name)
+        lane.items, lane.archived = {}, None
+        lane.sent.follow(call.messages, alike, self.places, arrived, found.line, of)
         if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
-        if call.by_hand and self.question is not None:
-            # What came before stands here alone, also where the list goes on with its tools' results.
-            log = view.log
-            root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
-            found.bring = EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
+        elif self.question is not None:
+            found.bring = self._before(self.question)
         self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self.history.known, self.history.keeps = items, True
         self._abandon()
@@ -318,6 +328,13 @@ class Preparation:
             rule, asked = {"rule": code}, call.request_id
             event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
             self.records.events.append(event)
+
+    def _before(self, question: int) -> EarlierLanes:
+        """What came before a question by hand: it stands there alone, also where its list goes on with results."""
+        log = self.view.log
+        flying = frozenset(map(log.root, self.view.in_flight()))
+        root = log.root(question)
+        return EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
 
     def _earlier(self, found: Reconciliation) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
@@ -381,8 +398,11 @@ class Preparation:
         self.view.pin(self.lane_key, outcome.pins)
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
+        known = outcome.line.below
+        if known is not None and not outcome.cut.moved:
+            return
         if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
-            below.told.update(archive_below(self.view.log, below, self.archive))
+            below.told.update(archive_below(self.view.log, below, self.archive, known))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

@@ -80,6 +80,8 @@ class Recall:
         self.documents = list(memory.documents) if memory else []
         self.query, self.sent = "", list[int]()
         self.looked_at: set[str] = set()
+        self._entries: dict[int, Candidate] = {}
+        self._open: dict[int, bool] = {}
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
 
@@ -147,11 +149,11 @@ class Recall:
     def _recalled(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
         self.query, self.sent = query, sorted(sent)
         found = [
-            entry(self.view, n, score)
+            self._entry(n, score)
             for n, score in self.view.search_messages(
                 query,
                 most,
-                lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
+                lambda n: n in sent or not self._may_return(n),
                 range(self._before(sent)),
                 self.vectors,
             )
@@ -174,6 +176,20 @@ class Recall:
             if was_here and evidence_id not in present and self._may_read(row):
                 found.append(document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _may_return(self, n: int) -> bool:
+        """Whether an entry may be brought in where it does not go out; found out once."""
+        known = self._open.get(n)
+        if known is None:
+            known = self._open[n] = not self._is_broken_off(n) and self.may_recall(n)
+        return known
+
+    def _entry(self, n: int, score: float) -> Candidate:
+        """An entry as a candidate; made once, for a call may ask for some and then for more."""
+        known = self._entries.get(n)
+        if known is None or known.score != score:
+            known = self._entries[n] = entry(self.view, n, score)
+        return known
 
     def explain(self, name: str) -> dict[str, float]:
         """What the score of a message or of evidence is made of, by its id; after `recall`."""

@@ -19,7 +19,13 @@ from ce_engine.prepare.blocks.render_block import BlockRenderer
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import ModelCall
-from ce_engine.schema.degradation import DERIVE_FAILED, REASONS, RENDER_FAILED, Degradation
+from ce_engine.schema.degradation import (
+    BLOCK_UNVERIFIED,
+    DERIVE_FAILED,
+    REASONS,
+    RENDER_FAILED,
+    Degradation,
+)
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -34,6 +40,7 @@ from ce_engine.schema.report import RenderedBlock
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.selectors import RefSelector
 from ce_engine.sessions.view import SessionView
+from ce_engine.turns.block_macs import gives_orders, is_genuine
 
 
 async def block_materials(
@@ -43,23 +50,30 @@ async def block_materials(
     renderer: Renderer,
     resolver: EvidenceResolver,
     evidences: Sequence[Evidence] = (),
+    quoted: Sequence[ContextBlock] = (),
     hints: RenderHints | None = None,
     sensitivity: Callable[[ContextBlock], str | None] = attrgetter("sensitivity"),
 ) -> CollectedContext:
     """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
 
-    What could be had only in part is in `degradations`. `sensitivity` tells a block's.
+    What could be had only in part is in `degradations`. `sensitivity` tells a block's. `quoted` are blocks
+    that give no orders, whatever they are: no deriver sees them, which could make others of them.
     """
-    degraded: list[Degradation] = []
+    degraded = [Degradation(BLOCK_UNVERIFIED, block.block_id) for block in quoted]
     derived = await _derived(deriver, document, evidences, degraded)
     confidence = {item.evidence_id: item.confidence for item in evidences}
     materials = []
-    for block in derived:
+    for is_quoted, block in [
+        *((False, each) for each in derived),
+        *((True, each) for each in quoted),
+    ]:
         text = await _rendered(renderer, block, resolver, hints, degraded)
         if text:
             material = _material(block, text, confidence)
             # What a ref leads to was written by somebody else.
-            own = replace(material, owned=not block.refs, sensitivity=sensitivity(block))
+            own = replace(
+                material, owned=not (block.refs or is_quoted), sensitivity=sensitivity(block)
+            )
             materials.append(own)
     return CollectedContext(materials, degradations=degraded)
 
@@ -185,13 +199,20 @@ class BlockSource:
         tasks, blocks = view.tasks_and_blocks or ((), ())
         if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
             return CollectedContext()  # the default deriver has nothing to go by
+        try:
+            quoted = self._quoted(call.scope, blocks)
+        except ContextEngineError as error:
+            return CollectedContext(warnings=[error.code])
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         wanted = (call.config or self.config).render
         try:
             async with asyncio.timeout(self.config.collect.deadline_s):
                 return await block_materials(
-                    SessionDocument(session=session, context_blocks=list(blocks)),
+                    SessionDocument(
+                        session=session, context_blocks=[b for b in blocks if b not in quoted]
+                    ),
+                    quoted=quoted,
                     deriver=self.deriver,
                     renderer=self.renderer,
                     resolver=ViewResolver(view, self.selectors, self.workers),
@@ -200,6 +221,12 @@ class BlockSource:
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return CollectedContext(degradations=[Degradation(DERIVE_FAILED)])
+
+    def _quoted(self, scope: Scope, blocks: Sequence[ContextBlock]) -> list[ContextBlock]:
+        """Instructions that the engine did not store so: whoever wrote them gives no order."""
+        orders = [block for block in blocks if gives_orders(block)]
+        secret = self.store.secret if orders else b""
+        return [block for block in orders if not is_genuine(secret, scope, block)]
 
     async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
         journal, store = self._journal, self.store

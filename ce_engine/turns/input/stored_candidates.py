@@ -12,10 +12,11 @@ from ce_engine.prepare.choose.candidates import pin_of
 from ce_engine.prepare.compose.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate
 from ce_engine.prepare.tool_results.values import values_of, words_in
+from ce_engine.schema.enums import Role
 from ce_engine.sessions.view import SessionView
 
 
-KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
+KINDS = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool"}
 
 
 def day_of(view: SessionView, n: int | None) -> str:
@@ -29,20 +30,15 @@ def entry(view: SessionView, n: int, score: float) -> Candidate:
     message = row.message
     assert message.message_id is not None
     name, text = row.speaker or "", message.content
-    evidence = view.evidence.get(view.by_message.get(message.message_id, ""))
-    if message.role.value == "tool":
+    evidence_id = view.by_message.get(message.message_id, "")
+    evidence = view.evidence.get(evidence_id)
+    if message.role is Role.TOOL:
         name = evidence.evidence.source.name if evidence else ""
         text = values_of(text)
         name = " ".join([name, *(word for word in _asked_with(view, n) if word not in text)])
     says_all = text != message.content
-    snippet = Snippet(
-        KINDS.get(message.role.value, "user"),
-        text,
-        name,
-        message.at or "",
-        view.by_message.get(message.message_id, ""),
-        says_all,
-    )
+    kind = KINDS.get(message.role, "user")
+    snippet = Snippet(kind, text, name, message.at or "", evidence_id, says_all)
     sensitivity = sensitivity_of(evidence.evidence) if evidence else None
     name = f"m:{message.message_id}"
     return Candidate(name, snippet, score, n, stored=True, sensitivity=sensitivity)

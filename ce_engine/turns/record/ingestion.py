@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ConfigError, RedactionError
+from ce_engine.errors import ConfigError, ContextEngineError, RedactionError
 from ce_engine.ports.redaction import RedactResult
+from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.schema.document import (
     ContextBlock,
@@ -23,6 +24,7 @@ from ce_engine.schema.rows import PutBlocks, UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.tool_runs import IngestOptions, Retrieval, ToolRun
 from ce_engine.text.redaction.pieces import RedactionTally
+from ce_engine.turns.block_macs import gives_orders, mac_of
 from ce_engine.turns.record.linked_records import record_content, record_retrieval, record_tool_run
 from ce_engine.turns.record.tasks import task_text
 from ce_engine.turns.record.tool_runs import ToolRunMethods
@@ -34,6 +36,7 @@ class IngestionMethods(ToolRunMethods):
 
     config: RuntimeConfig
     estimator: TokenEstimator
+    store: Store
 
     async def ingest(
         self,
@@ -153,8 +156,17 @@ class IngestionMethods(ToolRunMethods):
             "token_estimate": block.token_estimate or self.estimator.estimate_text(content, hint),
             "created_at": ingest.id(block.created_at) or ingest.clock.now_iso(),
             "sensitivity": ingest.id(block.sensitivity),
+            "mac": None,
         }
-        return block.model_copy(update=update)
+        stored = block.model_copy(update=update)
+        if not gives_orders(stored):
+            return stored
+        try:
+            secret = self.store.secret
+        except ContextEngineError:  # it is away: what has no MAC is quoted
+            return stored
+        mac = mac_of(secret, records.view.scope, stored)
+        return stored.model_copy(update={"mac": mac})
 
     async def upsert_tasks(self, session_id: Scope | str, tasks: Sequence[Task]) -> None:
         """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""

@@ -150,15 +150,18 @@ def joined(log: MessageForest, head: Runs, tail: Runs) -> Runs:
 
 
 def archive_below(
-    log: MessageForest, below: BelowCut, archive: Mapping[str, Any]
+    log: MessageForest, below: BelowCut, archive: Mapping[str, Any], before: BelowCut | None
 ) -> dict[str, Any]:
-    """What the archive of a whole list tells of the messages below its cut."""
+    """What the archive of a whole list tells of the messages below its cut; of those `before` it is known."""
 
     def part(name: str) -> dict[str, Any]:
         found: Mapping[str, Any] = archive.get(name, {})
         return {index: each for index, each in found.items() if int(index) < below.end}
 
-    return {"line": runs(log, below.places), "differs": part("differs"), "tokens": part("tokens")}
+    known = [] if before is None else before.told["line"]
+    new = below.places[0 if before is None else len(before.places) :]
+    line = joined(log, known, runs(log, new))
+    return {"line": line, "differs": part("differs"), "tokens": part("tokens")}
 
 
 def expanded(log: MessageForest, found: Runs) -> list[int]:

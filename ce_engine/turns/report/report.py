@@ -73,6 +73,10 @@ class ReportWriter:
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
+        report.quoted_message_ids = outcome.quoted_ids
+        report.recall = outcome.recall
+        cut = outcome.cut
+        report.cut = "moved" if cut.moved else "stands" if cut.stands else ""
         report.rules_dropped = outcome.standing.rules_dropped
         report.warnings += outcome.standing.warnings
         if outcome.over_budget:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.choose.anchored_context import Pin
@@ -143,6 +144,25 @@ def difference(sent: Sent, instead: Sent) -> list[str]:
             _lines(sent), _lines(instead), "as it was", "instead", lineterm="", n=1
         )
     )
+
+
+def same_tokens(before: Sent | None, sent: Sent, head: int) -> int | None:
+    """Leading tokens of an input that are those of the one before; `None` without one.
+
+    Args:
+        before: what the lane's call before sent.
+        sent: the input.
+        head: tokens that go out before the messages, of tools.
+    """
+    if before is None:
+        return None
+    pairs = zip(before.parts, sent.parts, strict=False)
+    return head + sum(new.tokens for _, new in takewhile(lambda p: _is_same(*p), pairs))
+
+
+def _is_same(one: SentPart, other: SentPart) -> bool:
+    """Whether two parts are the same to a provider; of a system message, which is never stored, its tokens tell."""
+    return (one.role, one.content, one.tokens) == (other.role, other.content, other.tokens)
 
 
 def _lines(sent: Sent) -> list[str]:

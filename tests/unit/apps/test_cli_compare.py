@@ -258,8 +258,8 @@ def test_a_model_without_a_price_has_no_cost(url: str, prices: str) -> None:
     assert found["groups"]["神秘"]["cost"]["unpriced"] == 2
     assert found["total"]["cost"]["unpriced_models"] == ["神秘"]
     text = ce("compare", "--by", "model", "--prices", prices, "--store", url, columns=120).stdout
-    (line,) = (line for line in text.splitlines() if line.lstrip().startswith("cost "))
-    assert re.fullmatch(r" *cost +0\.0976 CNY +- +0\.0976 CNY \+ 2 unpriced *", line)
+    (line,) = (line for line in text.splitlines() if line.lstrip().startswith("billed "))
+    assert re.fullmatch(r" *billed +0\.0976 CNY +- +0\.0976 CNY \+ 2 unpriced *", line)
     assert "2 calls have no price: 神秘" in text
 
 
@@ -373,9 +373,10 @@ def test_the_page_shows_each_group_and_its_figures(tmp_path: Path) -> None:
     ce("compare", "--store", url, "--html", str(page))
     text = page.read_text("utf-8")
     assert text.count("<bdi>crewai</bdi>") >= 4  # a bar in each panel, a column of the table
-    assert "100 of 400 · 75% saved" in text
-    assert "80 of 50 · 60% more than without us" in text
-    assert "Cost" not in text  # nobody gave prices
+    assert "100 of 400 · 75.0% saved" in text
+    assert "80 of 50 · 60.0% more than without us" in text
+    assert "Billed" not in text  # nobody gave prices
+    assert "in units" in text
     put(url, "large", [Told(sent=1_300, before=3_400_000)])
     ce("compare", "large", "--store", url, "--html", str(page))
     assert "1.30k of 3.40M" in page.read_text("utf-8")  # one under another, they are as long

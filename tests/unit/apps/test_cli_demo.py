@@ -69,7 +69,7 @@ def test_the_figures_and_where_to_look_next(site: Path) -> None:
     text = " ".join(result.stdout.split())
     for words in (
         "turns 20 in 1.2 s",
-        "1,200, without us 4,800 (75% saved)",
+        "1,200, without us 4,800 (75.0% saved)",
         "40 messages, 7 evidence, 3 tool calls",
         "1 of 2 early facts",
         "ok What is the colour of the sky?",

@@ -108,13 +108,13 @@ def test_the_summary_adds_up(at: tuple[str, ...]) -> None:
     costs = [turn["cost"] for turn in told(*at)]
     cost, without = (sum(each[name] for each in costs) for name in ("sent", "untouched"))
     text = ce("report", *at).stdout
-    saved = f"saved {before - sent:,} ({100 * (before - sent) / before:.0f}%)"
+    saved = f"saved {before - sent:,} ({100 * (before - sent) / before:.1f}%)"
     assert "\nsum       15 turns · " in text
     assert f"\ntokens    {sent:,} sent, {before:,} without us · {saved}\n" in text
     assert (
-        f"\ncached    {same:,} tokens begin like the call before ({100 * same / sent:.0f}%)" in text
+        f"\ncached    {same:,} tokens begin like the call before ({100 * same / sent:.1f}%)" in text
     )
-    effect = f"saved {without - cost:,.0f} ({100 * (without - cost) / without:.0f}%)"
+    effect = f"saved {without - cost:,.0f} ({100 * (without - cost) / without:.1f}%)"
     assert without > cost
     assert f"\ncost      {cost:,.0f} for inputs, {without:,.0f} without us · {effect}" in text
 
@@ -216,7 +216,7 @@ def test_options_that_do_not_go_together(at: tuple[str, ...]) -> None:
 
 
 def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
-    lost = [("m:1", 79), ("summary", 1)]
+    lost = [("m:1", "over_share", 79), ("m:2", "over_reserve", 4), ("summary", "over_budget", 1)]
     report = Report(
         turn_id="t-1",
         stable_prefix_hash="m",
@@ -224,15 +224,16 @@ def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
         token_used=643,
         prune_decisions=[
             PruneDecision(
-                block_id=name, action="dropped", reason="over_budget", token_estimate=9, count=count
+                block_id=name, action="dropped", reason=why, token_estimate=9, count=count
             )
-            for name, count in lost
+            for name, why, count in lost
         ],
     )
     data = report.model_dump(mode="json", exclude={"turn_id"})
     put(engine.store.url, TurnRow("t-1", report=data))
     text = report_of(engine, "--turn", "1")
-    assert "79 candidates over the share for what comes back" in text
+    assert "79 candidates over an agent's share for what comes back" in text
+    assert "4 candidates over what may come back for a question that does not go back" in text
     assert "1 block that found no room in what was left" in text
     assert "643/1,500 · 857 free" in text
 

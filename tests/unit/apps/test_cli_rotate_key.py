@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,49 @@ def test_what_cannot_be_read_is_named_at_the_end(
     assert "session.json" in done.stderr.replace("\n", "")
     [other] = local_path(url).glob("*/u-*/one-*")
     assert log.key_ids(other) == {AesGcmCipher([OTHER_KEY]).key_id}
+
+
+SPOILT_VALUES = {
+    "no JSON": "'{'",
+    "a blob": "X'00ff'",
+    "an envelope that does not open": "char(2) || 'seal:AAAA'",
+    "an envelope of a key that is nowhere": (
+        "char(2) || 'seal:' || '//9DRQEIZGVhZGJlZWZ4eHh4eHh4eHh4eHh4eHh4eHh4'"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT_VALUES)
+def test_what_cannot_be_opened_is_named_and_keeps_no_other_under_the_old_key(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of("sqlite", tmp_path)
+    fill(url, KEY)
+    engine = create_context_engine(url, config=RuntimeConfig(store=StoreConfig(encryption=KEY)))
+    engine.sync.constraints.create(Scope(session_id="s", user_id="anna"), f"A {WORD} is a frog.")
+    engine.sync.constraints.create(Scope(session_id="s", user_id="zoe"), f"A {WORD} is a frog.")
+    engine.sync.close()
+    with closing(sqlite3.connect(local_path(url))) as database, database:
+        change = f"UPDATE ce_settings SET value = {SPOILT_VALUES[what]} WHERE user_id = 'anna'"
+        assert database.execute(change).rowcount == 1
+        database.execute(
+            f"UPDATE ce_messages SET content = {SPOILT_VALUES[what]} WHERE seq = 1 AND session = "
+            "(SELECT id FROM ce_sessions WHERE session_id = 'one')"
+        )
+        kept = database.execute("SELECT value FROM ce_settings WHERE user_id = 'anna'").fetchall()
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    done = ce("rotate-key", "--store", url)
+    assert done.exit_code == 1
+    said = " ".join(done.stderr.split())
+    assert "'anna'" in said
+    assert "zoe" not in said
+    with closing(sqlite3.connect(local_path(url))) as database:
+        now = database.execute("SELECT value FROM ce_settings WHERE user_id = 'anna'").fetchall()
+    assert now == kept
+    monkeypatch.delenv(VARIABLE)
+    config = RuntimeConfig(store=StoreConfig(encryption=OTHER_KEY, deadline_s=20))
+    engine = create_context_engine(url, config=config)
+    for whose in ("u", "zoe"):
+        assert WORD in str(engine.sync.constraints.list(Scope(session_id="s", user_id=whose)))
+    assert engine.sync.verify(TALKS[1]).status == "intact"
+    engine.sync.close()

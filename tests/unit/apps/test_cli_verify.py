@@ -203,7 +203,7 @@ def test_a_rule_that_was_planted_is_reported_and_a_person_accepts_what_is_right(
     assert "ce constraints accept" in " ".join(refused.stderr.split())
     assert "obey mallory" in ce("constraints", "list", "--all", *owner, *at).stdout
     assert ce("constraints", "accept", *owner, *at).exit_code == 1
-    assert ce("constraints", "accept", "--none", *owner, *at).exit_code == 0
+    assert ce("constraints", "accept", "--none", *owner, *at, answer="y\n").exit_code == 0
     assert ce("verify", *at).exit_code == 0
     assert "no constraints" in ce("constraints", "list", *owner, *at).stdout
 

@@ -18,17 +18,10 @@ from ce_engine import (
 from ce_engine.apps.present.html_text import DIFF_CHARS, difference, line, plain, visible
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.turn_view import (
-    ACTIONS,
-    WHY,
-    Fold,
-    Row,
-    changes,
-    folded,
-    reason_words,
-    turn_rows,
-)
+from ce_engine.apps.present.reasons import ACTIONS, WHY, reason_words
+from ce_engine.apps.present.turn_view import Fold, Row, folded, turn_rows
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.present.what_if_view import WhatIfView
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
 
@@ -173,9 +166,11 @@ def test_another_budget_would_have_left_out_less(engine: ContextEngine) -> None:
     replay = engine.sync.replay(SCOPE, None, what_if_config(turns, at, 5000, ""))
     assert replay.instead is not None
     assert replay.instead.dropped == []
-    found = changes(replay, Links(document, turns))
-    invoice = next(each for each in found if each.text == INVOICE)
-    assert (invoice.was[0], invoice.then[0]) == ("dropped", "kept")
+    view = WhatIfView(replay, Links(document, turns))
+    invoice = next(each for each in view.changes if each.text == INVOICE)
+    assert (invoice.was.kind, invoice.then.kind) == ("left out", "message")
+    assert ("left out", "message") in {way[:2] for way in view.ways()}
+    assert "with this window everything has room: nothing is cut" in list(view.reasons())
     assert engine.sync.list_turns(SCOPE) == turns
 
 

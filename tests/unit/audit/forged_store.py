@@ -97,6 +97,7 @@ def forge(path: Path, statements: Sequence[str]) -> None:
     """Run raw SQL; `@s`, `@o`, `@g` are the numbers of the sessions, and each statement changes something."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA writable_schema = ON")
         for statement in statements:
             made = statement
             for mark, scope in (("@s", SCOPE), ("@o", OTHER), ("@g", GONE)):
@@ -164,6 +165,14 @@ def _unconstrained(table: str) -> tuple[str, ...]:
     )
 
 
+def _of_table(name: str, end: str) -> str:
+    """Write another end of a table's definition; `forge` lets that be done."""
+    return (
+        "UPDATE sqlite_master SET sql = substr(rtrim(sql, char(10)), 1, length(rtrim(sql, char(10))) - 1) || "
+        f"'{end.replace(chr(39), chr(39) * 2)}' WHERE name = '{name}'"
+    )
+
+
 MANIPULATIONS: dict[str, tuple[str, ...]] = {
     # all of it
     "the whole log and all MACs are gone, as if an older release had written it": (
@@ -176,6 +185,21 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
     ),
     "the file changes by itself what is written to it": (
         "CREATE TRIGGER mallory AFTER INSERT ON ce_messages BEGIN DELETE FROM ce_settings; END",
+    ),
+    "an index of the file's refuses what is written": (
+        "CREATE UNIQUE INDEX mallory ON ce_messages (session) WHERE content LIKE '%fraud%'",
+    ),
+    "an index of the file's takes but one of a kind": (
+        "CREATE UNIQUE INDEX mallory ON ce_turns (session) WHERE attempt > 5",
+    ),
+    "an index stands in the place of ours": (
+        "DROP INDEX ce_open_turns",
+        "CREATE UNIQUE INDEX ce_open_turns ON ce_turns (session) WHERE status = 'open'",
+    ),
+    "a table refuses what is written": (_of_table("ce_messages", ", CHECK (content <> 'fraud'))"),),
+    "a table takes but one of a kind": (_of_table("ce_evidence", ", UNIQUE (session, tokens))"),),
+    "a table takes two for one": (
+        _of_table("ce_cuts", ", UNIQUE (session, lane_key) ON CONFLICT REPLACE)"),
     ),
     "the file shows what is not there": ("CREATE VIEW mallory AS SELECT * FROM ce_messages",),
     # messages

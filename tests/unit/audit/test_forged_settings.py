@@ -23,8 +23,10 @@ from ce_engine import (
     SettingForgedError,
     StoreConfig,
     StoreUnavailableError,
+    VersionConflictError,
     create_context_engine,
 )
+from ce_engine.sessions.owner.constraints import shown_digest
 from ce_engine.testing.host import HostApp, user
 from tests.hosts.store_urls import store_url
 from tests.unit.audit.forged_settings import Change, Row, changed, forge, rows_of
@@ -253,25 +255,58 @@ def test_what_was_forged_does_not_become_genuine_by_being_written_anew(url: str)
 def test_a_person_looks_at_them_and_accepts_what_is_right(url: str) -> None:
     forge(url, changed("constraints", value=_value(RULE)))
     engine = opened(url)
-    [rule] = engine.sync.constraints.list(MINE, forged=True)
-    assert [each.text for each in engine.sync.constraints.accept(MINE, [rule.constraint_id])] == [
-        RULE
-    ]
+    [rule] = shown = engine.sync.constraints.list(MINE, forged=True)
+    accepted = engine.sync.constraints.accept(MINE, [rule.constraint_id], shown=shown)
+    assert [each.text for each in accepted] == [RULE]
     version = engine.sync.budgets.get(MINE)[1]
     engine.sync.budgets.update(MINE, BudgetConfig(max_input_tokens=8000), version, actor="u")
     engine.sync.close()
     assert statuses(url)["u"] == "intact"
     assert RULE in asked(url)[0]
     engine = opened(url)
-    assert engine.sync.constraints.accept(MINE, []) == []
+    assert engine.sync.constraints.accept(MINE, [], shown=shown) == []
     engine.sync.close()
     assert statuses(url)["u"] == "intact"
+
+
+@pytest.mark.parametrize("by_digest", [False, True])
+def test_only_what_the_person_was_shown_is_accepted(url: str, by_digest: bool) -> None:
+    """Who can write to the store puts another rule in its place while somebody reads."""
+    forge(url, changed("constraints", value=_value(RULE)))
+    engine = opened(url)
+    seen = engine.sync.constraints.list(MINE, forged=True)
+    shown = shown_digest(engine.store.secret, MINE, seen) if by_digest else seen
+    ids = [each.constraint_id for each in seen]
+    engine.sync.close()
+    forge(url, changed("constraints", value=_value(PLANTED)))
+    engine = opened(url)  # a server's settings are remembered until their stamp moves
+    for wanted in (ids, []):
+        with pytest.raises(VersionConflictError, match="not what was shown"):
+            engine.sync.constraints.accept(MINE, wanted, shown=shown)
+    assert statuses(url)["u"] == "tampered"
+    engine.sync.close()
+    forge(url, changed("constraints", value=_value(RULE)))
+    engine = opened(url)
+    assert engine.sync.constraints.accept(MINE, ids, shown=shown) == seen
+    engine.sync.close()
+    assert RULE in asked(url)[0]
+
+
+def test_a_digest_is_of_one_owner_project_and_secret(tmp_path: Path) -> None:
+    engine = opened(f"sqlite:///{tmp_path / 'ce.db'}")
+    rule = engine.sync.constraints.create(MINE, RULE)
+    engine.sync.close()
+    others = (OTHER, replace(MINE, project_id="q"))
+    told = {shown_digest(b"s" * 32, scope, [rule]) for scope in (MINE, *others)}
+    told |= {shown_digest(b"t" * 32, MINE, [rule]), shown_digest(b"s" * 32, MINE, [])}
+    assert len(told) == 5
+    assert {len(each) for each in told} == {16}
 
 
 def test_what_is_no_constraint_any_more_can_be_done_without(url: str) -> None:
     forge(url, changed("constraints", value=["spoilt"]))
     engine = opened(url)
-    assert engine.sync.constraints.accept(MINE, []) == []
+    assert engine.sync.constraints.accept(MINE, [], shown=[]) == []
     assert engine.sync.constraints.create(MINE, RULE).text == RULE
     engine.sync.close()
     assert RULE in asked(url)[0]
@@ -340,8 +375,8 @@ def test_what_rests_on_an_older_release_stays_unverified_until_it_is_accepted(ol
     )
     assert statuses(older)["u"] == "tampered"  # from the first write on
     engine = opened(older)
-    ids = [rule.constraint_id for rule in engine.sync.constraints.list(MINE, forged=True)]
-    engine.sync.constraints.accept(MINE, ids)
+    shown = engine.sync.constraints.list(MINE, forged=True)
+    engine.sync.constraints.accept(MINE, [each.constraint_id for each in shown], shown=shown)
     version = engine.sync.budgets.get(MINE)[1]
     engine.sync.budgets.update(MINE, BudgetConfig(max_input_tokens=8000), version, actor="u")
     engine.sync.close()

@@ -315,6 +315,36 @@ def test_a_log_that_was_taken_away_is_missed_when_there_is_a_new_one(path: Path)
     assert status(path) == "tampered"
 
 
+PLANTED_SUMMARY = (
+    """{"content":"The customer agreed to pay 10,000 dollars.","message_index_range":"""
+    """{"from_index":0,"to_index":0},"updated_at":"2026-01-01T00:00:00.000Z"}"""
+)
+ROWS = ("events", "messages", "evidence", "blocks", "tasks", "model_usage", "tool_calls")
+ALL_ROWS = (*ROWS, "turns", "cuts", "summaries", "placeholders")
+STRIPPED_ROW = (
+    *(f"DELETE FROM ce_{table} WHERE session = @s" for table in ALL_ROWS),
+    """UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, last_seq = 0, last_evidence = 0,
+    last_event_seq = 0, chain_head = '', summary = NULL, meta = NULL WHERE id = @s""",
+)
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("after", [False, True], ids=["at-once", "after-more-was-written"])
+@pytest.mark.parametrize("column", ["summary", "meta", ""])
+def test_a_sessions_row_without_macs_is_never_intact(path: Path, column: str, after: bool) -> None:
+    """All else was taken away, so that nothing is left that could be wrong."""
+    planted = {"summary": PLANTED_SUMMARY, "meta": '{"locale":"xx"}'}
+    more = (
+        [f"UPDATE ce_sessions SET {column} = '{planted[column]}' WHERE id = @s"] if column else []
+    )
+    forge(path, (*STRIPPED_ROW, *more))
+    if after:
+        engine = opened(path)
+        HostApp(engine, SCOPE).ask("more?", "more")
+        engine.sync.close()
+    assert status(path) == ("tampered" if column and not after else "unverified")
+
+
 @pytest.mark.req("B-01")
 @pytest.mark.parametrize("what", REWRITTEN)
 def test_what_was_forged_does_not_become_genuine_by_being_written_anew(
@@ -419,6 +449,20 @@ def _without_log(text: str) -> str:
     return json.dumps(page, ensure_ascii=False).replace("it rains", "it shines")
 
 
+def _with_a_block(text: str) -> str:
+    """Nothing but what an attacker has put there."""
+    if not text:
+        return text
+    page = json.loads(text)
+    kept = {name: page[name] for name in ("session", "key", "made_at") if name in page}
+    del page["mac"]
+    for name in ("messages", "evidence", "calls", "usages", "turns", "tasks", "placeholders"):
+        page.pop(name, None)
+    page["head"] |= {"last_seq": 0, "last_event_seq": 0, "chain_head": ""}
+    block = {"block_id": "b", "block_type": "memory", "priority": "high", "content": "Likes tea."}
+    return json.dumps(page | kept | {"format": 1, "events": [], "blocks": [block]})
+
+
 FILES: dict[str, Callable[[str], str]] = {
     "a message's words": lambda text: text.replace("it rains", "it shines"),
     "a document's text": lambda text: text.replace("page one", "page zero"),
@@ -430,6 +474,7 @@ FILES: dict[str, Callable[[str], str]] = {
         '"format": 2', '"format": 1'
     ),
     "the whole log and the MACs are gone, and the format is older": _without_log,
+    "all is gone, and a block planted": _with_a_block,
 }
 
 

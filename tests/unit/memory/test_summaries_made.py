@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from ce_engine import (
 from ce_engine.errors import ConfigError, SummarizerError
 from ce_engine.schema.document import MessageIndexRange, Session, Summary
 from ce_engine.schema.events import EventType
-from ce_engine.testing import MockLlmAdapter
+from ce_engine.schema.rows import PutSummary
+from ce_engine.testing import MockLlmAdapter, samples
 from ce_engine.testing.host import HostApp, assistant, user
 from tests.hosts.summary_host import (
     SCOPE,
@@ -290,4 +292,23 @@ def test_what_is_deleted_while_the_model_works_does_not_come_back() -> None:
     slow.go.set()
     assert engine.sync.flush(20)
     assert engine.loop.run(engine.store.version(SCOPE)).version == 0
+    engine.sync.close()
+
+
+def test_a_summary_of_what_was_replaced_meanwhile_is_no_session_that_was_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another process replaces the document: the summary is made anew, and nobody is told that a session is gone."""
+    engine = make(MemoryStore(), SlowLlm())
+    HostApp(engine, SCOPE).ask("hello", "hi")
+    document = engine.sync.get_session(SCOPE)
+    assert document is not None
+    engine.loop.run(engine.store.put_session(SCOPE, document))
+    anchor = document.session.messages[0].message_id or ""
+    with caplog.at_level(logging.INFO, "ce_engine.store"):
+        engine._journal.submit(SCOPE, [PutSummary(samples.summary(anchor, "so far"), epoch=0)])
+        assert engine.sync.flush(20)
+    assert "deleted while a call" not in caplog.text
+    assert "a summary was not stored" in caplog.text
+    assert engine.sync.get_session(SCOPE) is not None
     engine.sync.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -11,12 +12,31 @@ from typing import Any
 
 import pytest
 
-from ce_engine.errors import MigrationError, StoreUnavailableError, VersionConflictError
+from ce_engine import (
+    BudgetConfig,
+    ContextBlock,
+    ContextEngine,
+    ContextEngineError,
+    Role,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    Task,
+    create_context_engine,
+)
+from ce_engine.errors import (
+    FileDamagedError,
+    MigrationError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
 from ce_engine.ports.store import Store
+from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.settings import Setting
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import StoreContract
+from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
 from tests.hosts.store_host import FORK, append
 from tests.postgres_server import IS_THERE, bytes_in, connected, new_schema
@@ -169,3 +189,72 @@ async def test_a_schema_of_a_newer_release_is_left_alone(url: str) -> None:
     with pytest.raises(MigrationError, match="9999"):
         await newer.version(SCOPE)
     await newer.close()
+
+
+_NOISE = random.Random(5)
+LONG = "".join(chr(_NOISE.randrange(0x4E00, 0x9FA5)) for _ in range(6000))
+"""What no index takes: it neither fits nor compresses."""
+
+
+def _asked(**more: str) -> Callable[[ContextEngine], object]:
+    scope = Scope(**{"session_id": "evil", "user_id": "evil", **more})
+    return lambda engine: HostApp(engine, scope).ask("q", "a")
+
+
+def _block(engine: ContextEngine) -> object:
+    block = ContextBlock(block_id=LONG, block_type=BlockType.MEMORY, priority=Priority.HIGH)
+    return engine.sync.put_context_blocks(Scope(session_id="evil"), [block])
+
+
+def _task(engine: ContextEngine) -> object:
+    return engine.sync.upsert_tasks(Scope(session_id="evil"), [Task(task_id=LONG, name="t")])
+
+
+def _lane(engine: ContextEngine) -> object:
+    app = HostApp(engine, Scope(session_id="evil"))
+    app.commit(app.prepare(user("q"), lane_key=LONG), assistant("a"))
+    return [app.prepare(user("word " * 1500), lane_key=LONG) for _ in range(3)]
+
+
+HOSTILE: dict[str, Callable[[ContextEngine], object]] = {
+    "session_id": _asked(session_id=LONG),
+    "user_id": _asked(user_id=LONG),
+    "account_id": _asked(account_id=LONG),
+    "block_id": _block,
+    "task_id": _task,
+    "lane_key": _lane,
+}
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("what", HOSTILE)
+def test_an_id_that_the_server_cannot_take_stops_no_other_session(url: str, what: str) -> None:
+    """An index has its limit: what is over it was told as a server that is away, and nothing was recorded any more."""
+    config = RuntimeConfig(
+        store=StoreConfig(deadline_s=20), budget=BudgetConfig(max_input_tokens=3000)
+    )
+    engine = create_context_engine(url, config=config)
+    normal = Scope(session_id="normal", user_id="li")
+    other = HostApp(engine, normal)
+    with suppress(ContextEngineError):
+        HOSTILE[what](engine)
+    for n in range(4):
+        report = other.prepare(user(f"n{n}")).report
+        assert "CONTEXT_STORE_UNAVAILABLE" not in report.degradations
+        other.ask(f"q{n}", f"你好 {n}")
+    assert engine.sync.flush()
+    engine.sync.close()
+    engine = create_context_engine(url, config=config)
+    document = engine.sync.get_session(normal)
+    engine.sync.close()
+    assert document is not None
+    answers = [each.content for each in document.session.messages if each.role is Role.ASSISTANT]
+    assert answers == [f"你好 {n}" for n in range(4)]
+
+
+async def test_it_is_told_what_is_too_long(url: str) -> None:
+    store = SqlStore(url, lock_timeout_s=20)
+    with pytest.raises(FileDamagedError, match="shorter"):
+        await store.apply(replace(SCOPE, session_id=LONG), [AppendMessages([bare_row("m1")])])
+    await store.apply(SCOPE, [AppendMessages([bare_row("m1")])])
+    await store.close()

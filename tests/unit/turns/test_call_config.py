@@ -12,9 +12,12 @@ from ce_engine import (
     BudgetConfig,
     ConfigError,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
     Message,
     ModelCall,
     ObservabilityConfig,
+    PruneConfig,
     RedactionConfig,
     RedactionRules,
     Retrieval,
@@ -22,6 +25,7 @@ from ce_engine import (
     Role,
     RuntimeConfig,
     Scope,
+    SourceKind,
     TaskRun,
     ToolRun,
     create_context_engine,
@@ -104,8 +108,9 @@ def test_what_it_says_itself_counts(engines: Any) -> None:
     [
         {"rules": RedactionRules(dictionaries={"animals": ["otter"]})},
         {"mode": "dual_store", "originals_url": "sqlite:///other.db"},
+        {"detector_min_score": 0.9},
     ],
-    ids=["rules", "originals"],
+    ids=["rules", "originals", "score"],
 )
 def test_what_only_the_engine_can_do_is_refused(engines: Any, own: dict[str, Any]) -> None:
     """Rules of a call were passed over, and what they name was stored."""
@@ -124,6 +129,16 @@ def test_the_engine_s_own_rules_may_be_said_again(engines: Any) -> None:
     engine = engines(RuntimeConfig(redaction=redaction))
     work(engine, ANNA, RuntimeConfig(redaction=redaction.model_copy()))
     assert "otter" not in stored(engine)
+
+
+@pytest.mark.req("B-02", "B-04")
+def test_the_least_score_of_a_detector_is_the_engine_s(engines: Any) -> None:
+    """A call that leaves it out, or says the same, has the engine's; a default is no word of the call's."""
+    engine = engines(RuntimeConfig(redaction=RedactionConfig(detector_min_score=0.9)))
+    for own in (RedactionConfig(audit=True), RedactionConfig(detector_min_score=0.9)):
+        work(engine, ANNA, RuntimeConfig(redaction=own))
+    with pytest.raises(ConfigError, match="detector_min_score"):
+        work(engine, ANNA, RuntimeConfig(redaction=RedactionConfig(detector_min_score=0.5)))
 
 
 @pytest.mark.req("B-03")
@@ -165,6 +180,24 @@ def test_who_opts_out_fetches_no_evidence_of_before(engines: Any) -> None:
     assert "otter" in before.sync.fetch_evidence(ANNA, one)
     assert "otter" not in engine.sync.fetch_evidence(ANNA, one)
     assert "otter" not in before.sync.fetch_evidence(ANNA, one, config=before.config_of(out))
+
+
+@pytest.mark.req("A-11")
+@pytest.mark.parametrize("where", ["engine", "call"])
+def test_what_is_excluded_by_its_sensitivity_is_not_fetched(engines: Any, where: str) -> None:
+    """One engine for several installations: the one that excludes it has tools of its own."""
+    excludes = RuntimeConfig(
+        prune=PruneConfig(exclude_sensitivity=frozenset({"secret"})), locale="zh"
+    )
+    engine = engines(excludes if where == "engine" else RuntimeConfig())
+    source = EvidenceSource(kind=SourceKind.RAG, name="book")
+    kind, more = EvidenceType.RAG_DOC, {"sensitivity": "secret"}
+    one = engine.sync.record_evidence(ANNA, SAID, source, kind, metadata=more).evidence_id
+    own = engine.config_of(excludes)
+    assert "otter" not in engine.sync.fetch_evidence(ANNA, one, config=own)
+    assert "没有证据" in engine.sync.fetch_evidence(ANNA, one, config=own)
+    if where == "call":
+        assert "otter" in engine.sync.fetch_evidence(ANNA, one)
 
 
 @pytest.mark.req("B-03", "B-08")

@@ -81,7 +81,7 @@ def test_where_all_fits_it_costs_what_it_costs_without_us(url: str) -> None:
     costs = [turn["cost"] for turn in told(url, "s")]
     assert all(cost["sent"] == cost["untouched"] > 0 for cost in costs)
     text = ce("report", "s", "--store", url).stdout
-    assert re.search(r"cost +([\d,]+) for inputs, \1 without us · saved 0 \(0%\)", text)
+    assert re.search(r"cost +([\d,]+) for inputs, \1 without us · saved 0 \(0\.0%\)", text)
     assert "DEARER" not in text
 
 
@@ -151,7 +151,7 @@ def test_a_session_that_became_dearer_says_so_once_and_why(
     assert text.startswith("DEARER than without us: ")
     assert "text was brought in at turns" in text
     text = " ".join(ce("report", "s", "--store", url, "--full", columns=80).stdout.split())
-    assert "DEARER by now than it would be without us" in text
+    assert "DEARER by this turn than it would be without us" in text
 
 
 def test_the_engine_s_own_calls_count(url: str) -> None:
@@ -175,7 +175,7 @@ def test_what_nobody_told_is_marked(url: str) -> None:
     text = " ".join(ce("report", "s", "--store", url).stdout.split())
     assert "answers ~80 (1 call estimated)" in text
     assert (
-        "about 40: 10 tokens (estimated: nobody told)"
+        "about 40 units: 10 tokens (estimated: nobody told)"
         in ce("report", "s", "--store", url, "--turn", "1").stdout
     )
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.compare_lines import lines, notes, shown, subject
+from ce_engine.apps.present.compare_lines import amounts_of, lines, notes, shown, subject
 from ce_engine.apps.present.compare_panels import largest, panels, tiles
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.web.index import SessionIndex
@@ -86,6 +86,7 @@ def _shown(comparison: Comparison, say: Say) -> dict[str, Any]:
     return {
         "subject": say(subject(comparison.by)),
         "tiles": list(tiles(comparison, say)),
+        "source": amounts_of(comparison).source(say),
         "panels": list(panels(comparison, rows, say)),
         "heads": [shown(name, say) for name, _ in columns],
         "table": table,

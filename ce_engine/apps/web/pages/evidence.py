@@ -13,6 +13,7 @@ from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.evidence_graph import Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
@@ -65,11 +66,18 @@ async def _page(request: Request, name: str) -> Response:
         left_out=made.left_out,
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
+        where=_where(found.id, document, turns),
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
         disagreements=_disagreements(turns, document, found),
         **_text(found, document, query.get("part", "")),
     )
+
+
+def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:
+    """Where a message or a piece of evidence went."""
+    found = whereabouts([name], document, turns) or evidence_whereabouts([name], turns)
+    return found.get(name)
 
 
 async def _read(

@@ -10,12 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ce_engine.apps.present.amounts import cached_share, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
-from ce_engine.apps.present.session_search import search
+from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
+from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
+from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 
@@ -56,7 +60,8 @@ async def session(request: Request) -> Response:
         bad=BAD,
         sums=_sums(found, turns),
         columns=_columns(found, scope),
-        find=query.get("find", ""),
+        find=query.get("find", "").strip(),
+        turn_count=len(turns),
     )
 
 
@@ -115,9 +120,6 @@ def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
 
 def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
     return {
-        "sent": sum(found.used),
-        "without": sum(found.without),
-        "prefix": sum(found.prefix),
         "moved": len(found.moved),
         "first": turns[0].opened_at if turns else "",
         "last": turns[-1].closed_at or turns[-1].opened_at if turns else "",
@@ -138,15 +140,29 @@ async def costs(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
-    say = taste_of(request).language
-    calls = calls_of(document, turns) if document is not None else []
-    spent = SessionCosts.of(calls, reader.prices, range(1, len(turns) + 1)) if document else None
+    if document is None:
+        return page(request, "session_costs.html", document=None)
+    say, lane = taste_of(request).language, query.get("lane")
+    calls, numbers = calls_of(document, turns), list(range(1, len(turns) + 1))
+    if lane is not None:
+        numbers = [n for n in numbers if turns[n - 1].lane == lane]
+        calls = [calls[n - 1] for n in numbers]
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     return page(
         request,
         "session_costs.html",
-        lines=list(spent.lines(say)) if spent else [],
-        headline=spent.headline(say) if spent else "",
         document=document,
+        scope=scope,
+        turn_count=len(numbers),
+        sums=spent.figures,
+        amounts=spent.amounts,
+        lines=list(spent.lines(say)),
+        headline=spent.headline(say),
+        dearer=spent.dearer_turns(say),
+        marks={name: say(text) for name, text in MARKS.items()},
+        saved_share=saved_share,
+        cached_share=cached_share,
+        effect=effect,
     )
 
 
@@ -159,7 +175,22 @@ async def find(request: Request) -> Response:
         document = await reader.store.get_session(scope) if wanted else None
         turns = await reader.store.list_turns(scope) if wanted else []
     hits = search(document, turns, wanted) if document is not None else None
-    return page(request, "session_find.html", scope=scope, hits=hits, find=wanted)
+    where = _where(hits, document, turns) if hits is not None and document is not None else {}
+    answer = page(request, "session_find.html", scope=scope, hits=hits, find=wanted, where=where)
+    more = {"lane": query["lane"]} if "lane" in query else {}
+    # Who comes back to the page, or goes on from it, has the word still.
+    answer.headers["HX-Replace-Url"] = session_url(
+        scope.user_id, scope.session_id, **more, find=wanted
+    )
+    return answer
+
+
+def _where(
+    hits: Hits, document: SessionDocument, turns: Sequence[TurnRow]
+) -> dict[str, Whereabouts]:
+    """Where each of what was found went."""
+    found = [hit.id for hit in hits.hits]
+    return evidence_whereabouts(found, turns) | whereabouts(found, document, turns)
 
 
 routes = [

@@ -25,17 +25,35 @@ COLUMNS = (
     "evidence",
     "sent",
     "saved",
+    "cached",
     "cost",
+    "without",
     "effect",
     "marks",
     "created",
     "updated",
 )
 """The columns beside the session itself; a person chooses."""
-SHOWN = ("user", "framework", "model", "turns", "sent", "saved", "effect", "marks", "updated")
+SHOWN = (
+    *("user", "framework", "model", "turns", "sent", "saved", "cached"),
+    *("cost", "effect", "marks", "updated"),
+)
 """Those that are there until somebody chooses."""
 COLUMNS_COOKIE = "ce_columns"
-NUMBERS = frozenset({"turns", "messages", "tools", "evidence", "sent", "saved", "cost", "effect"})
+NUMBERS = frozenset(
+    {
+        "turns",
+        "messages",
+        "tools",
+        "evidence",
+        "sent",
+        "saved",
+        "cached",
+        "cost",
+        "without",
+        "effect",
+    }
+)
 SORTED = frozenset(["session", *COLUMNS]) - {"model", "tags", "marks"}
 WITHIN_S = 0.1
 """How long a page waits for what the calls of its sessions tell; it fills in what is missing later."""

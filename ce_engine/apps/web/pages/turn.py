@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -13,30 +14,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.conflicts import conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines
-from ce_engine.apps.present.timeline import BAD, FAILED, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
-    WHY,
     Fold,
     Row,
-    changes,
     folded,
-    passed_reason,
-    reason_words,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
+from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
+from ce_engine.apps.present.whereabouts import whereabouts
+from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.compare.costs import is_free
+from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -49,6 +51,9 @@ from ce_engine.schema.scope import Scope
 
 SECONDS = 20.0
 """How long a turn is made again before the page goes on without."""
+
+LINE = 220
+"""Characters of a text that stand on a line."""
 
 PLACEMENTS = ("cache", "seed")
 
@@ -103,19 +108,22 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(stored, say),
         **_figures(stored, report, say),
+        **_reasons(stored, report, say),
         **_costs(reader, stored, say),
         rows=shown,
         count=len(rows),
         is_fold=lambda row: isinstance(row, Fold),
-        why=lambda reason: reason_words(reason, say),
-        passed_reason=passed_reason,
+        why=partial(reason_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
         source=_source(links, say),
         back=_back(stored),
-        texts=_texts(stored.document),
+        shown_text=_shown_text(stored.document, find),
+        where=whereabouts(
+            (r.message.message_id or "" for r in rows if r.message), stored.document, stored.turns
+        ),
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
@@ -145,7 +153,7 @@ def _scores(say: Say) -> dict[str, Any]:
     }
 
 
-NO_WHAT_IF: dict[str, Any] = {"other": None, "changes": [], "refusal": "", "placement": ""}
+NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
 
 
 @dataclass(slots=True)
@@ -190,6 +198,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "marks": [
             (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
         ],
+        "dearer_words": say(MARKS[DEARER]),
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
         else None,
@@ -209,23 +218,30 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
-        "decisions": [
-            (d, decision_words(d, say), WHY.get((d.action, d.reason), ""))
-            for d in report.prune_decisions
-        ]
+        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
         if report
         else [],
     }
 
 
+def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+    """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
+    if report is None:
+        return {}
+    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say)
+    return {"notes": told.notes(), "passed_words": told.passed}
+
+
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
+    """What the turn cost, in the money that its session is told in, and whether it became dearer than without us."""
     if stored.report is None:
-        return {"costs": []}
-    [call, *_] = calls_of(stored.document, [stored.row])  # not of all turns: there may be thousands
-    if is_free(call):  # no model was asked, or none answered
-        return {"costs": []}
-    spent = SessionCosts.of([call], reader.prices, [stored.at + 1])
-    return {"costs": list(turn_lines(spent, 0, say))}
+        return {"costs": [], "is_dearer": False}
+    calls = calls_of(stored.document, stored.turns)
+    if is_free(calls[stored.at]):  # no model was asked, or none answered
+        return {"costs": [], "is_dearer": False}
+    spent = SessionCosts.of(calls, reader.prices, range(1, len(stored.turns) + 1))
+    is_dearer = spent.costs.each[stored.at].is_dearer
+    return {"costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
@@ -256,9 +272,17 @@ def _back(stored: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
     return of
 
 
-def _texts(document: SessionDocument) -> dict[str, str]:
-    found = {m.message_id: m.content for m in document.session.messages if m.message_id}
-    return found | {name: e.content for name, e in document.evidences.items() if name not in found}
+def _shown_text(document: SessionDocument, find: str) -> Callable[[str], str]:
+    """What a message or evidence says, by its id, on a line: its beginning, or round what is found in it."""
+    texts = {name: e.content for name, e in document.evidences.items()}
+    texts |= {m.message_id: m.content for m in document.session.messages if m.message_id}
+
+    def of(name: str) -> str:
+        text = texts.get(name, "")
+        begin = beginning(text, LINE, find)
+        return ("…" if begin else "") + text[begin : begin + LINE]
+
+    return of
 
 
 def _asks(query: QueryParams) -> bool:
@@ -287,8 +311,22 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    links = Links(stored.document, stored.turns)
-    return {**made, "other": replay, "changes": changes(replay, links)}
+    return {**made, "other": replay, **_differences(reader, stored, replay, say)}
+
+
+def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
+    """Both inputs side by side: why they differ, message by message, and what each would cost."""
+    view = WhatIfView(replay, Links(stored.document, stored.turns))
+    calls = calls_of(stored.document, stored.turns)
+    table, call = priced_by(calls, reader.prices), calls[stored.at]
+    return {
+        "changes": view.changes,
+        "ways": view.ways(say),
+        "differences": list(view.reasons(say)),
+        "sums": view.sums(table, table.of(call.model, call.provider), say),
+        "money": Amounts(table).source(say),
+        "kinds": {kind: say(text) for kind, text in WORDS.items()},
+    }
 
 
 async def what_if(request: Request) -> Response:
@@ -300,7 +338,8 @@ async def what_if(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         other = await _what_if(reader, stored, query, say)
     values = {**NO_WHAT_IF, **other}
-    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, **values)
+    why = partial(reason_words, say=say)
+    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, why=why, **values)
 
 
 routes = [Route("/turn", turn), Route("/turn/what-if", what_if)]

@@ -8,6 +8,28 @@ function read(id) {
   return JSON.parse(document.getElementById(id).textContent);
 }
 
+// The word that is looked for goes along to a turn.
+function sought() {
+  return document.getElementById("find")?.value.trim() ?? "";
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="/turn?"]');
+  if (!link) return;
+  const url = new URL(link.href), find = sought();
+  if (find) url.searchParams.set("find", find);
+  else url.searchParams.delete("find");
+  link.href = url.pathname + url.search + url.hash;
+}, true);
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches(".go-to")) return;
+  const field = form.elements.find ?? form.appendChild(Object.assign(document.createElement("input"), { type: "hidden", name: "find" }));
+  field.value = sought();
+  field.disabled = !field.value;
+}, true);
+
 if (svg) start(read("timeline-data"), read("timeline-words"));
 
 function start(data, words) {
@@ -24,6 +46,7 @@ function start(data, words) {
     const query = new URLSearchParams({ id: data.id });
     if (data.user) query.set("user", data.user);
     query.set("turn", turn);
+    if (sought()) query.set("find", sought());
     return `/turn?${query}`;
   }
 

@@ -55,7 +55,8 @@ def test_the_page_says_what_the_report_says(talk_pages: TestClient, talk_url: st
     cells = texts(html, "td")
     assert f"{told[-1]['report']['token_used']:,}" in cells
     assert f"{told[-1]['report']['dropped']:,} / {told[-1]['report']['messages_in']:,}" in cells
-    assert f"{sum(found['used']):,}" in texts(html, "b")
+    part = talk_pages.get("/session/costs", params=WHO).text
+    assert f"{sum(found['used']):,}" in texts(part, "b")
 
 
 def test_every_turn_has_its_link(talk_pages: TestClient) -> None:
@@ -168,3 +169,34 @@ def test_many_turns_are_one_page_of_a_table_each(tmp_path: Path) -> None:
     assert len(columns(first)["turns"]) == 3 * ROWS
     assert first.count("data-row") == last.count("data-row") == odd.count("data-row") == ROWS
     assert f">{3 * ROWS}</a>" in last
+
+
+def test_what_is_found_says_where_it_went(talk_pages: TestClient) -> None:
+    part = talk_pages.get("/session/find", params={**WHO, "find": "天气"}).text
+    text = " ".join(re.sub(r"<[^>]*>", " ", part).split())
+    assert re.search(r"Where it went, by turns: as a message 1 – \d+ · quoted \d+", text)
+    links = re.findall(r'href="(/turn\?[^"]*)"', part)
+    assert links
+    assert all("find=" in link for link in links)
+
+
+def test_the_word_stays_in_the_address_and_in_the_links_to_turns(talk_pages: TestClient) -> None:
+    part = talk_pages.get("/session/find", params={**WHO, "find": "天气", "lane": ""})
+    address = part.headers["hx-replace-url"]
+    html = talk_pages.get(address).text
+    assert 'value="天气"' in html
+    assert all("find=" in link for link in re.findall(r'data-row href="(/turn\?[^"]*)"', html))
+
+
+def test_a_turn_is_opened_by_its_number(talk_pages: TestClient) -> None:
+    html = talk_pages.get(PAGE).text
+    form = re.search(r'<form class="go-to" action="/turn">(.*?)</form>', html, re.DOTALL)
+    assert form is not None
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[1]))
+    answer = talk_pages.get("/turn", params={**fields, "turn": "3"})
+    assert "Turn 3 of" in answer.text
+
+
+def test_the_search_stands_above_the_picture(talk_pages: TestClient) -> None:
+    html = talk_pages.get(PAGE).text
+    assert html.index('type="search"') < html.index('class="timeline"')

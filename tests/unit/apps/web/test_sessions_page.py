@@ -33,9 +33,9 @@ def test_a_line_tells_what_the_calls_of_a_session_tell(talk_pages: TestClient) -
     assert "model-1" in row
     cells = dict(zip(heads[1:], texts(html, "td"), strict=False))
     assert cells["Turns"] == "15"
-    assert int(cells["Saved"].rstrip("%")) > 0
+    assert float(cells["Tokens saved"].rstrip("%")) > 0
     assert cells["User"] == "张伟"
-    assert cells["Cost effect"].startswith(("+", "-"))
+    assert cells["Effect on cost"].startswith(("+", "-"))
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_columns_are_chosen_and_stay(many_pages: TestClient) -> None:
         "/preferences?back=/%3Fq%3Dchat&columns=1&column=cost&column=tags&column=nothing"
     )
     assert str(answer.url).endswith("/?q=chat")
-    assert texts(answer.text, "th")[:3] == ["Session", "Tags", "Cost"]
-    assert texts(read(many_pages, "/"), "th")[:3] == ["Session", "Tags", "Cost"]
+    assert texts(answer.text, "th")[:3] == ["Session", "Tags", "Cost of inputs"]
+    assert texts(read(many_pages, "/"), "th")[:3] == ["Session", "Tags", "Cost of inputs"]
     html = many_pages.get("/preferences?columns=1").text  # none
     assert texts(html, "th")[0] == "Session"
     assert "Cost" not in texts(html, "th")

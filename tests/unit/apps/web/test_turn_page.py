@@ -73,8 +73,10 @@ def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClie
     html = page_of(pages, 15, find="invoice")
     steps = [plain(f"<div{step}") for step in html.split('<div class="step is-dropped')[1:]]
     [invoice] = [step for step in steps if INVOICE in step]
-    assert "It stands before the cut." in invoice
-    assert "Relevance" in invoice
+    assert "so the cut moved in this turn" in invoice
+    assert re.search(
+        r"Looked at to be brought back: 0\.\d\d .* It scored far less than the best", invoice
+    )
 
 
 def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
@@ -94,7 +96,30 @@ def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -
 def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
     text = plain(page_of(pages, 15))
     assert "Looked at, and not brought in" in text
-    assert "Relevance looked at it, and what scored better took the room." in text
+    told = re.findall(
+        r"It needs (\d+) tokens, and (\d+) might be taken: the question was not", text
+    )
+    assert told
+    assert all(int(needs) > int(free) for needs, free in told)
+    assert "The question was not seen to go back to what was said earlier" in text
+    assert "The question was seen to go back" in plain(page_of(pages, 16))
+
+
+def test_a_cut_that_stands_names_the_turn_that_made_it(pages: TestClient) -> None:
+    text = plain(page_of(pages, 14))
+    made = re.search(
+        r"It stands before the cut, which turn (\d+) made and which stands since", text
+    )
+    assert made is not None
+    assert int(made[1]) < 14
+    assert "so the cut moved in this turn" in plain(page_of(pages, int(made[1])))
+
+
+def test_what_is_never_left_out_is_told_of_this_turn_alone(pages: TestClient) -> None:
+    for turn in (14, 15, 16):
+        text = plain(page_of(pages, turn))
+        assert text.count("never left out of it") == 1
+        assert "The question of this turn is never left out of it." in text
 
 
 def test_neighbours_left_out_are_folded_and_searched_all_the_same(pages: TestClient) -> None:
@@ -118,13 +143,53 @@ def test_turns_are_found_by_number_and_by_the_start_of_their_id(pages: TestClien
 def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     part = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "8,000"}).text
     text = plain(part)
-    assert "0 left out" in text
-    assert "would have gone another way" in text
+    assert "with this window everything has room: nothing is cut" in text
+    figures = {row[0]: row[1:] for row in sums_of(part)}
+    was, then, more = figures["left out"]
+    assert (int(was) > 0, then, more) == (True, "0", f"−{was}")
+    was, then, more = (cell.replace(",", "") for cell in figures["tokens"])
+    assert more == f"+{int(then) - int(was)}"
+    was, then, _ = (cell.replace(",", "") for cell in figures["cost of this call's input, units"])
+    assert 0 < int(was) < int(then)
     row = next(row for row in texts(part, "tr") if INVOICE in row)
-    assert "dropped" in row
-    assert "kept" in row
-    whole = page_of(pages, 15, window="8000")
-    assert "would have gone another way" in plain(whole)
+    assert "left out → message" in row
+    assert "It fits." in row
+    assert "would have gone another way" in plain(page_of(pages, 15, window="8000"))
+
+
+def sums_of(part: str) -> list[list[str]]:
+    """The lines of the table of both."""
+    rows = re.findall(r'<tr><th scope="row">([^<]*)</th>(.*?)</tr>', part, re.DOTALL)
+    return [[plain(title), *texts(cells, "td")] for title, cells in rows]
+
+
+def test_what_if_says_why_a_larger_budget_sends_fewer_messages(url: str, pages: TestClient) -> None:
+    found: list[str] = []
+    for turn in range(12, 17):
+        for window in ("900", "1000", "1400"):
+            part = pages.get(
+                "/turn/what-if", params={**WHO, "turn": str(turn), "window": window}
+            ).text
+            was, then, _ = next(row[1:] for row in sums_of(part) if row[0].startswith("messages"))
+            if int(then) < int(was):
+                found.append(plain(part))
+    assert found, "no budget of these makes it fewer"
+    for text in found:
+        assert "over a quarter larger, so that the line is cut anew" in text
+        assert "quoted in one text before the question" in text
+        assert "no earlier turn ran with it" in text
+
+
+def test_the_cost_of_the_other_call_is_beside_the_call_before(url: str, pages: TestClient) -> None:
+    """What is the same as before is known of the turn; made again, it is the very same."""
+    engine = create_context_engine(url)
+    turns = list(engine.sync.list_turns(SCOPE))
+    same = BudgetConfig(max_input_tokens=700, reserved_reply_tokens=0)
+    for at in range(2, len(turns)):
+        replay = engine.sync.replay(SCOPE, at + 1, RuntimeConfig(budget=same))
+        assert replay.prefix == turns[at].report["prefix_tokens_unchanged"]
+        assert replay.prefix_instead == replay.prefix
+    engine.sync.close()
 
 
 def test_what_if_with_the_other_placement(pages: TestClient) -> None:
@@ -192,3 +257,53 @@ def test_deleted_texts_are_told_as_deleted(tmp_path: Path) -> None:
         text = plain(page_of(client, 2))
     assert "In the blue folder" not in text
     assert "The text is not there: deleted" in text
+
+
+def row_of(html: str, text: str) -> str:
+    """The row of the message that says this."""
+    steps = re.split(r'(?=<div class="step )', html.partition('<div class="journey">')[2])
+    return next(step for step in steps if text in plain(step))
+
+
+def test_a_message_says_where_it_went_and_leads_there(pages: TestClient) -> None:
+    for turn in (2, 15, 16):  # of the past and of what came later
+        row = row_of(page_of(pages, turn), INVOICE)
+        told = re.search(
+            r"Where it went, by turns: (.*?)(?: Decision| (?:kept|dropped)|$)", plain(row)
+        )
+        assert told is not None
+        assert re.search(r"as a message 1 ?–", told[1])
+        assert re.search(r"quoted [\d, ]*16", told[1])
+        assert re.search(r"left out \d+ ?– ?15", told[1])
+    links = re.findall(r'href="(/turn\?[^"]*turn=16[^"]*)"', row_of(page_of(pages, 2), INVOICE))
+    there = pages.get(links[0].replace("&amp;", "&"))
+    assert "Turn 16 of 16" in plain(there.text)
+    assert "new in turn 1" in plain(row_of(page_of(pages, 15), INVOICE))
+    assert "answer of turn 1" in plain(row_of(page_of(pages, 15), "Noted."))
+
+
+def test_a_word_goes_along_from_turn_to_turn_and_is_marked(pages: TestClient) -> None:
+    html = page_of(pages, 14, find="INVOICE")
+    assert "Looked for: INVOICE · 1 message of this turn has it." in plain(html)
+    [after] = re.findall(r'rel="next" href="([^"]*)"', html)
+    html = pages.get(after.replace("&amp;", "&")).text
+    assert "Turn 15 of 16" in plain(html)
+    assert {"invoice", "INVOICE"} == set(texts(html, "mark"))
+    [before] = re.findall(r'rel="prev" href="([^"]*)"', html)
+    assert "find=INVOICE" in before
+    assert "find=INVOICE" in next(iter(re.findall(r'href="(/session\?[^"]*)"', html)))
+    assert "No message of this turn has it." in plain(page_of(pages, 15, find="zebra"))
+
+
+def test_what_is_found_far_inside_a_long_text_is_in_sight(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    engine.sync.check()
+    HostApp(engine, SCOPE).ask(
+        "Nothing of it. " * 400 + "文件夹 <b>blue</b>. " + "No. " * 99, "So."
+    )
+    engine.sync.close()
+    with visit(found) as client:
+        html = page_of(client, 1, find="文件夹 <B>BLUE")
+    assert texts(html, "mark")[-1] == "文件夹 <b>blue"
+    assert "<b>blue" not in html

@@ -8,7 +8,16 @@ from typing import get_args
 import pytest
 
 from ce_engine import EvidenceType, Role, SourceKind, ToolCallStatus, TurnStatus
-from ce_engine.apps.present import brought_in, report_lines, timeline, turn_view, turns
+from ce_engine.apps.present import (
+    brought_in,
+    glossary,
+    reasons,
+    report_lines,
+    timeline,
+    turns,
+    what_if_view,
+    whereabouts,
+)
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.vocabulary import (
     AS_THEY_ARE,
@@ -36,17 +45,24 @@ SHOWN = [
     *report_lines._CODES.values(),
     *report_lines._FORMS.values(),
     *(plural for _, plural in report_lines._DECISIONS.values()),
-    report_lines._NO_SHARE[1],
     *over_budget.WORDS.values(),
     *spending.WORDS.values(),
     *timeline.TITLES.values(),
     *timeline.MEANINGS.values(),
     *timeline.MARKS.values(),
     *turns.BROKEN.values(),
-    *turn_view.WHY.values(),
-    *turn_view.ACTIONS.values(),
+    *reasons.WHY.values(),
+    *reasons.PASSED.values(),
+    reasons.NOT_NEARER,
+    *reasons.CUT.values(),
+    *reasons.RECALL.values(),
+    *reasons.GOES_BACK.values(),
+    *reasons.ACTIONS.values(),
+    *what_if_view.WORDS.values(),
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
+    *whereabouts.FATES.values(),
+    *(text for pair in glossary.GLOSSARY.values() for text in pair),
 ]
 
 

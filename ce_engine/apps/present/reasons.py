@@ -1,0 +1,158 @@
+"""Why a message went out or did not, and why it was not brought back, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.vocabulary import word
+from ce_engine.schema.replay import PassedOver
+from ce_engine.schema.report import Report
+from ce_engine.schema.rows import TurnRow
+
+
+BELOW_CUT, NEVER_OUT = ("dropped", "below_cut"), ("kept", "never_out")
+
+WHY = {
+    ("dropped", "below_cut"): "It stands before the cut. Over the budget the oldest messages go first; the cut then stays where it is, so that a provider can cache what follows.",
+    ("dropped", "older_step_of_this_turn"): "An older step of this very turn: it made room for the newest ones. A line in the prompt names its evidence.",
+    ("dropped", "orphaned_tool_result"): "A tool result whose call is not there: providers refuse it.",
+    ("dropped", "unanswered_tool_call"): "A tool call without its results: providers refuse it.",
+    ("dropped", "repeated_system_message"): "The same system message stands there already.",
+    ("dropped", "not_chosen"): "The pruner did not choose it.",
+    ("dropped", "over_budget"): "It found no room in what was left of the budget.",
+    ("dropped", "over_reserve"): "It found no room in what may be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
+    ("dropped", "over_share"): "It found no room in an agent's share for what comes back: the rest of the budget stays free, so that another cut does not follow soon.",
+    ("dropped", "over_length"): "It is too long to go in whole, and none of its sentences can stand for it.",
+    ("dropped", "not_nearer"): "The cut stands, and what goes out has what is as near to the question: only what is nearer is added.",
+    ("dropped", "below_floor"): "It scored far less than the best one.",
+    ("dropped", "over_limit"): "More pieces were found than may be brought in.",
+    ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
+    ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
+    ("dropped", "duplicate"): "Another piece says the same.",
+    ("dropped", "conflict"): "Other evidence contradicts it, and counts more.",
+    ("dropped", "said_by_results"): "The tool results that it repeats may go in instead.",
+    ("dropped", "sensitivity"): "It is too sensitive to be sent.",
+    ("dropped", "expired"): "It is not valid any more.",
+    ("degraded", "older_tool_result"): "An older tool result, shortened to make room; the whole of it is stored as evidence.",
+    ("degraded", "retrieved_text"): "The retrieved text in it was shortened; the best passages stay.",
+    ("degraded", "rendered_conversation"): "A helper's prompt: the oldest of the conversation in it was left out.",
+    ("degraded", "repeated_result"): "The same result went out before: a reference stands for it.",
+    ("degraded", "changed_fields"): "A known record: only what changed of it goes out.",
+    ("degraded", "compact_json"): "The same JSON in fewer tokens.",
+    ("degraded", "selected_lines"): "Some of its lines; an agent can fetch the rest.",
+    ("degraded", "excerpt"): "Its best sentences: the whole of it had no room.",
+    ("degraded", "shorter"): "The pruner shortened it.",
+    ("kept", "question"): "The question of this turn is never left out of it.",
+    ("kept", "newest"): "The newest message of this turn is never left out of it.",
+    ("kept", "newest_results"): "The newest complete tool call of this turn is never left out of it.",
+    ("kept", "never_out"): "Not left out of this turn: the app protects it, or it waits for a tool's result.",
+    ("kept", "pinned"): "It stays until the cut moves, since what was brought in for it does.",
+    ("kept", "fits"): "It fits.",
+    ("kept", "must"): "It must be kept.",
+    ("kept", ""): "The app's own message, as it is.",
+}  # fmt: skip
+"""Why a piece went out or did not, in a sentence; the reports' codes."""
+
+PASSED = {
+    "over_budget": "It needs {tokens} tokens, and {room} were free.",
+    "over_reserve": "It needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
+    "over_share": "It needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
+}  # fmt: skip
+"""Why a piece that had no room was not brought back, where it is known how much it needed."""
+
+NOT_NEARER = "The question was not seen to go back to what was said earlier: only what is nearer to it than what stands there is added, and this is not."  # fmt: skip
+"""Why a piece was not brought back in a talk whose cut stands."""
+
+CUT = {
+    "moved": "It stands before the cut. There was no room for all, so the cut moved in this turn: the oldest messages went, so many that it can stay for some turns.",
+    "stands": "It stands before the cut, which turn {turn} made and which stands since, so that a provider can cache what follows.",
+}  # fmt: skip
+"""Why a message is left out that stands before the cut."""
+
+RECALL = {
+    "looked": "The {most} nearest to the question were looked at; it was not among them.",
+    "chosen_before": "What comes back for a question is chosen in its first call, and this is a later one.",
+    "no_room": "Nothing was looked for to be brought back: no tokens were free for it.",
+    "off": "Nothing may be put into this call.",
+}  # fmt: skip
+"""Why a message was not looked at to be brought back, by `RecallReport.state`."""
+
+GOES_BACK = {
+    True: "The question was seen to go back to what was said earlier: what it needs has the room.",
+    False: "The question was not seen to go back to what was said earlier: little is brought back, and what is free stays free.",
+}  # fmt: skip
+
+
+ACTIONS = {
+    "kept": "It went out as it is.",
+    "dropped": "It was left out.",
+    "injected": "Put in beside the app's own messages.",
+    "restored": "Brought back from the store: the app did not send it.",
+    "shortened": "It went out shortened.",
+}
+
+
+def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
+    """Why a piece went out or did not, in a sentence; a reason that is not known here is told as it is."""
+    if reason in WHY:
+        return say(WHY[reason])
+    action, code = reason
+    words = ACTIONS.get(action)
+    if words and not code:
+        return say(words)
+    return f"{word(action, say)} {code.replace('_', ' ')}".strip()
+
+
+def moved_in(turns: Sequence[TurnRow], turn: int) -> int | None:
+    """The turn that made the cut which a turn stands behind, from 1; `None` where that is not stored."""
+    lane = turns[turn - 1].lane
+    numbers = (n for n in range(turn, 0, -1) if turns[n - 1].lane == lane)
+    return next((n for n in numbers if turns[n - 1].report.get("cut") == "moved"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The reasons of one turn, in words; `moved_in` is the turn that made its cut."""
+
+    report: Report
+    moved_in: int | None = None
+    say: Say = ENGLISH
+
+    def of(self, reason: tuple[str, str]) -> str:
+        """Why a message went out or did not."""
+        cut = self.report.cut
+        if reason == BELOW_CUT and (cut == "moved" or (cut == "stands" and self.moved_in)):
+            return self.say(CUT[cut], turn=self.moved_in or 0)
+        return reason_words(reason, self.say)
+
+    def passed(self, piece: PassedOver) -> str:
+        """Why a piece was looked at and not brought in."""
+        recall, words = self.report.recall, PASSED.get(piece.reason)
+        if piece.reason == "not_nearer" and recall is not None and recall.goes_back is False:
+            return self.say(NOT_NEARER)
+        if words is None or piece.room is None:
+            return reason_words(("dropped", piece.reason), self.say)
+        return self.say(words, tokens=piece.tokens, room=piece.room)
+
+    def not_recalled(self) -> str:
+        """Why a message that is left out was not looked at to be brought back; `""` where that is not stored."""
+        recall = self.report.recall
+        if recall is None or recall.state not in RECALL:
+            return ""
+        return self.say(RECALL[recall.state], most=recall.most)
+
+    def notes(self) -> list[str]:
+        """What is to be said of the turn as a whole: of its cut, and of its question."""
+        report, say, found = self.report, self.say, list[str]()
+        if report.cut == "moved":
+            found.append(say("the cut moved in this turn"))
+        elif report.cut == "stands" and self.moved_in:
+            found.append(say("the cut of turn {turn} stands", turn=self.moved_in))
+        recall = report.recall
+        if recall is not None and recall.goes_back is not None:
+            found.append(say(GOES_BACK[recall.goes_back]))
+        if recall is not None:
+            found.append(say("{room} tokens were free for what comes back", room=recall.room))
+        return found

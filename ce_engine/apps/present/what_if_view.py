@@ -1,0 +1,292 @@
+"""A turn as it was and as another configuration would have sent it: what became of each message in both, and the sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.apps.present.amounts import Amounts
+from ce_engine.apps.present.html_text import Piece, difference
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.output import number
+from ce_engine.apps.present.turn_view import DROPPED, Fates, in_order
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Role
+from ce_engine.schema.replay import Explanation, Replay, Sent, SentPart
+from ce_engine.text.tokens.prices import ModelPrice, PriceTable
+
+
+MESSAGE, QUOTED, OUT, TEXT, NOWHERE = "message", "quoted", "left out", "put in", "-"
+"""What becomes of a message: `quoted` is left out as a message, and its text stands before the question."""
+
+WORDS = {
+    MESSAGE: "message",
+    "shortened": "shortened message",
+    QUOTED: "quoted",
+    OUT: "left out",
+    TEXT: "text put in",
+    NOWHERE: "–",
+}
+"""The same in words."""
+
+_OF_ACTION = {"dropped": OUT, "shortened": "shortened", "injected": TEXT}
+
+
+Key = tuple[int, int | str]
+"""A message: 1 and its place in the app's list, or 0 and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a message.
+
+    Attributes:
+        kind: a key of `WORDS`.
+        tokens: as it goes out, else what it would cost as a message.
+        reason: why, a key of `reasons.WHY`.
+        score: how relevant it is to the question, where that was looked at.
+        passed: why it was not quoted, where it was looked at, a key of `reasons.WHY`.
+    """
+
+    kind: str
+    tokens: int = 0
+    reason: tuple[str, str] = ("", "")
+    score: float | None = None
+    passed: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """A message that would have gone another way."""
+
+    index: int | None
+    role: Role
+    message_id: str
+    text: str
+    was: Fate
+    then: Fate
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether it goes the same way with another text."""
+        return self.was.kind == self.then.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SumLine:
+    """A figure of both, and how much more or less it would have been."""
+
+    title: str
+    was: str
+    then: str
+    more: str
+
+
+class WhatIfView:
+    """Both inputs of a turn, message by message.
+
+    Args:
+        replay: with `instead`.
+        links: of the session.
+    """
+
+    def __init__(self, replay: Replay, links: Links) -> None:
+        assert replay.instead is not None
+        assert replay.why is not None
+        assert replay.why_instead is not None
+        self._links, stored = links, links.document.session.messages
+        self._messages = {m.message_id: m for m in stored if m.message_id}
+        self.sent, self.instead = replay.sent, replay.instead
+        self.why, self.why_instead = replay.why, replay.why_instead
+        self.prefixes = (replay.prefix, replay.prefix_instead)
+        self.was = _fates(self.sent, self.why, self._messages)
+        self.then = _fates(self.instead, self.why_instead, self._messages)
+        self.changes = list(self._changes())
+
+    def _changes(self) -> Iterator[Change]:
+        """The messages that would have gone another way, in the list's order."""
+        first, second = _by_key(self.sent), _by_key(self.instead)
+        for key in sorted(first | second, key=self._place):
+            one, other = first.get(key), second.get(key)
+            part = one or other
+            was = self.was.get(key, Fate(NOWHERE))
+            then = self.then.get(key, Fate(NOWHERE))
+            before, after = (each.content if each else "" for each in (one, other))
+            if part is None or (was.kind == then.kind and before == after):
+                continue
+            stored = self._messages.get(part.message_id or "")
+            yield Change(
+                part.index,
+                part.role,
+                part.message_id or "",
+                self._said(stored) if stored else part.content,
+                was,
+                then,
+                difference(before, after) if before and after and before != after else [],
+            )
+
+    def _said(self, message: Message) -> str:
+        """What a message says, else the tools that it asks for."""
+        return message.content or "; ".join(self._links.asked(message))
+
+    def _place(self, key: Key) -> tuple[int, int]:
+        """Where a message stands: by its place in the app's list, before them as it was stored."""
+        is_listed, name = key
+        message = self._messages.get(str(name))
+        return is_listed, int(name) if is_listed else (message.seq or 0) if message else 0
+
+    def ways(self, say: Say = ENGLISH) -> list[tuple[str, str, int]]:
+        """How many messages go from what to what, the most first."""
+        found = Counter(
+            (each.was.kind, each.then.kind) for each in self.changes if not each.is_rewritten
+        )
+        return [
+            (say(WORDS[was]), say(WORDS[then]), count) for (was, then), count in found.most_common()
+        ]
+
+    def counts(self) -> list[Counter[str]]:
+        """How many messages there are of each kind, as it was and instead."""
+        return [Counter(fate.kind for fate in fates.values()) for fates in (self.was, self.then)]
+
+    def reasons(self, say: Say = ENGLISH) -> Iterator[str]:
+        """Why the two differ, in sentences."""
+        was, then = self.why, self.why_instead
+        yield from self._of_cuts(was, then, say)
+        before, after = self.counts()
+        if after[QUOTED] and len(self.instead.parts) < len(self.sent.parts):
+            yield say(
+                "{count} earlier message is quoted in one text before the question: it goes out, and is no message of its own",
+                "{count} earlier messages are quoted in one text before the question: they go out, and are no messages of their own",
+                count=after[QUOTED],
+            )
+        elif before[QUOTED] > after[QUOTED] and after[MESSAGE] > before[MESSAGE]:
+            yield say("what was quoted before the question goes out as messages instead")
+        one, other = (prefix or 0 for prefix in self.prefixes)
+        if one > other and was.cut != then.cut == "moved":
+            yield say(
+                "A new cut ends the cached prefix: this call begins like the one before for {now} tokens instead of {before}, and "
+                "is dearer for it once; the calls after it begin alike again.",
+                now=other,
+                before=one,
+            )
+        if self._is_chosen_anew():
+            yield say(
+                "Only this call runs with the other setting: what earlier turns had put in front of their questions is chosen "
+                "anew, as no earlier turn ran with it; a whole session with it could look different."
+            )
+
+    def _of_cuts(self, was: Explanation, then: Explanation, say: Say) -> Iterator[str]:
+        """Where the cuts are, and why there is another."""
+        if not then.cut and not was.cut:
+            yield say("nothing is cut in either")
+        elif not then.cut:
+            yield say("with this window everything has room: nothing is cut")
+        elif not was.cut:
+            yield say("not all has room in this window: the oldest messages are cut off")
+        elif then.cut == "stands" == was.cut and was.cut_before == then.cut_before:
+            yield say("the cut is the same in both")
+        elif then.cut == "stands":
+            yield say(
+                "as it was, the cut had to move at this turn; with the other setting the one before still has room, and stands"
+            )
+        elif was.cut == "stands":
+            yield self._of_new_cut(was.cut_budget, say)
+        else:
+            yield say("the cut moves at this turn in both, to the depth that each setting gives")
+
+    def _of_new_cut(self, made_for: int, say: Say) -> str:
+        """Why a cut that stood is made anew."""
+        now = self.instead.budget or 0
+        if made_for and now >= made_for * ANEW:
+            return say(
+                "The cut that stood was made for {before} tokens. A budget of {now} is over a quarter larger, so that the line is "
+                "cut anew, and deep, so that it need not move again soon: this one call may send fewer messages, and fewer tokens, than it did.",
+                before=made_for,
+                now=now,
+            )
+        return say(
+            "What stands behind the cut has no room in {now} tokens any more: the line is cut anew, and deep, so that it need not move again soon.",
+            now=now,
+        )
+
+    def _is_chosen_anew(self) -> bool:
+        """Whether what earlier turns brought in does not stand there as it did."""
+        return _standing(self.why) != _standing(self.why_instead)
+
+    def sums(
+        self, table: PriceTable, price: ModelPrice | None, say: Say = ENGLISH
+    ) -> list[SumLine]:
+        """Messages, tokens and what the input of this one call costs, in both."""
+        before, after = self.counts()
+        kinds = (
+            (say("messages that go out"), (len(self.sent.parts), len(self.instead.parts))),
+            (say("quoted before the question"), (before[QUOTED], after[QUOTED])),
+            (say("left out"), (before[OUT], after[OUT])),
+            (say("budget"), (self.sent.budget or 0, self.instead.budget or 0)),
+            (say("tokens"), (self.sent.tokens, self.instead.tokens)),
+        )
+        found = [SumLine(name, number(a), number(b), _more(b - a)) for name, (a, b) in kinds]
+        if None not in self.prefixes:
+            one, other = (prefix or 0 for prefix in self.prefixes)
+            name = say("of these like the call before, and cacheable")
+            found.append(SumLine(name, number(one), number(other), _more(other - one)))
+        if price is not None:
+            found.append(self._cost(table, price, say))
+        return found
+
+    def _cost(self, table: PriceTable, price: ModelPrice, say: Say) -> SumLine:
+        inputs = zip((self.sent, self.instead), self.prefixes, strict=True)
+        costs = [price.of_input(sent.tokens, prefix or 0) / table.per for sent, prefix in inputs]
+        amounts = Amounts.of(table, costs)
+        was, then = map(amounts.rounded, costs)
+        sign = "+" if then > was else "−" if then < was else ""
+        name = say("cost of this call's input, {unit}", unit=amounts.unit(say))
+        more = f"{sign}{amounts.bare(abs(then - was))}"
+        return SumLine(name, amounts.bare(was), amounts.bare(then), more)
+
+
+ANEW = 1.25
+"""So many times the budget of a cut voids it (decision 8)."""
+
+
+def _more(value: int) -> str:
+    return f"+{value:,}" if value > 0 else f"−{-value:,}" if value else "0"
+
+
+def _standing(why: Explanation) -> set[str]:
+    """What stands where earlier turns put it."""
+    return {name for each in why.earlier for name in each.ids}
+
+
+def _fates(sent: Sent, why: Explanation, messages: Mapping[str, Message]) -> Mapping[Key, Fate]:
+    """What became of each message."""
+    parts = _by_key(sent)
+    fates = Fates(why.decisions, [part.message_id for part in in_order(sent, messages)])
+    return {key: _fate(part, fates, why) for key, part in parts.items()}
+
+
+def _fate(part: SentPart, fates: Fates, why: Explanation) -> Fate:
+    name, kind = part.message_id or "", _OF_ACTION.get(part.action, MESSAGE)
+    brought = next((piece for piece in why.brought_in if piece.id == name), None)
+    if kind == OUT and (brought or name in _standing(why)):
+        return Fate(QUOTED, part.tokens, score=brought.score if brought else None)
+    decision = fates.of(name)
+    reason = (decision.action, decision.reason) if decision is not None else (part.action, "")
+    piece = next((piece for piece in why.passed_over if piece.id == name), None)
+    if kind != OUT or piece is None:
+        return Fate(kind, part.tokens, reason)
+    return Fate(kind, part.tokens, reason, piece.score, (DROPPED, piece.reason))
+
+
+def _by_key(sent: Sent) -> dict[Key, SentPart]:
+    """The parts by their place in the app's list; before them what is not of it, by its id."""
+    parts: Sequence[SentPart] = [*sent.parts, *sent.dropped]
+    return {
+        (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
+    }
+
+
+__all__ = ["WORDS", "Change", "Fate", "SumLine", "WhatIfView"]

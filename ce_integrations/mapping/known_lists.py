@@ -1,0 +1,156 @@
+"""Lists of the host whose messages are mapped already: of the next one only what holds something else is mapped."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+from ce_engine import HostMessage
+from ce_integrations.mapping.known_messages import MAX_CHARS, MAX_EQUALS, KnownMessages, Mapped
+
+
+Native = TypeVar("Native")
+
+LEAST = 8
+"""Messages of a list that is worth being remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What the messages of a list are, what they held, as copies, and what they are mapped to.
+
+    `chars` are those of their texts.
+    """
+
+    kinds: list[type]
+    states: list[Any]
+    mapped: list[Mapped]
+    chars: int = 0
+
+
+_NONE = _List([], [], [])
+
+
+class KnownLists(Generic[Native]):
+    """The last list of each line of conversation.
+
+    Hosts change messages in place, and make new objects of the same: so all that a message holds is compared
+    with what it held, which costs a comparison of dicts. One that holds more than text and plain data is
+    mapped as if there were no list.
+
+    Args:
+        messages: maps messages, and knows them one by one.
+        states: gives all that natives hold, live; `None` where that is no plain data.
+    """
+
+    def __init__(
+        self,
+        messages: KnownMessages[Native],
+        states: Callable[[Sequence[Native]], Sequence[Mapping[str, Any]] | None],
+    ) -> None:
+        self._messages = messages
+        self._states = states
+        self._lists: OrderedDict[Hashable, _List] = OrderedDict()
+        self._count = self._chars = 0  # of all lists
+
+    def __call__(self, natives: Sequence[Native], line: Hashable) -> list[HostMessage]:
+        """Map the list that goes out on a line of conversation."""
+        live = self._states(natives) if len(natives) >= LEAST else None
+        if live is None:
+            return [*chain.from_iterable(map(self._messages, natives))]
+        known = self._lists.get(line)
+        now = self._next(_NONE if known is None else known, natives, live)
+        self._keep(line, now)
+        return [*chain.from_iterable(now.mapped)]
+
+    def clear(self) -> None:
+        """Forget all of them, such as when somebody's words were deleted."""
+        self._lists.clear()
+        self._count = self._chars = 0
+
+    def _keep(self, line: Hashable, now: _List) -> None:
+        """Keep a list; the oldest go while all are too much together, and so does one that is too much alone."""
+        if line in self._lists:
+            self._drop(line)
+        self._lists[line] = now
+        self._count += len(now.mapped)
+        self._chars += now.chars
+        while self._count > 2 * MAX_EQUALS or self._chars > 2 * MAX_CHARS:
+            self._drop(next(iter(self._lists)))
+
+    def _drop(self, line: Hashable) -> None:
+        gone = self._lists.pop(line)
+        self._count -= len(gone.mapped)
+        self._chars -= gone.chars
+
+    def _next(
+        self, known: _List, natives: Sequence[Native], live: Sequence[Mapping[str, Any]]
+    ) -> _List:
+        kinds, end = [*map(type, natives)], min(len(natives), len(known.mapped))
+        if _is_same(known.kinds[:end], kinds[:end]) and _is_same(known.states[:end], live[:end]):
+            mapped, states, chars = known.mapped[:end], known.states[:end], known.chars
+        else:  # somewhere in the midst one is another, or all stand in other places
+            pairs = zip(kinds, live, known.kinds, known.states, strict=False)
+            same = [kind is before and _is_same(state, now) for kind, now, before, state in pairs]
+            mapped = [
+                known.mapped[n] if same[n] else self._messages(natives[n]) for n in range(end)
+            ]
+            states = [
+                known.states[n] if same[n] else _copied(live[n], mapped[n]) for n in range(end)
+            ]
+            chars = sum(map(_chars, mapped))
+        new = [*map(self._messages, natives[end:])]
+        states += map(_copied, live[end:], new)
+        return _List(kinds, states, mapped + new, chars + sum(map(_chars, new)))
+
+
+def _is_same(before: object, now: object) -> bool:
+    try:
+        return bool(before == now)
+    except Exception:  # noqa: BLE001 - what a host's objects say of their equality may raise anything
+        return False
+
+
+def _chars(mapped: Mapped) -> int:
+    return sum(len(host.message.content) for host in mapped)
+
+
+class _NotPlainError(Exception):
+    """A value that is neither text nor plain data."""
+
+
+def _copied(state: Mapping[str, Any], mapped: Mapped) -> Mapping[str, Any] | None:
+    """What a message holds, to be compared with; `None`, which equals nothing, for what cannot be."""
+    try:
+        return _plain(state) if len(mapped) == 1 else None
+    except _NotPlainError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number that equals none of another type: `1`, `1.0` and `True` are written in three ways."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self.value) and other == self.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _plain(value: Any, *, listed: bool = False) -> Any:
+    """A copy; numbers in lists, such as arguments of calls, are told apart by their types."""
+    kind = type(value)
+    if kind is str or value is None:
+        return value
+    if kind is dict:
+        return {key: _plain(each, listed=listed) for key, each in value.items()}
+    if kind is list:
+        return [_plain(each, listed=True) for each in value]
+    if kind in (int, float, bool):
+        return _Number(value) if listed else value
+    raise _NotPlainError

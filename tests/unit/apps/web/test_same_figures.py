@@ -1,0 +1,147 @@
+"""What calls cost, with us and without us: one figure says the same wherever it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ce_engine.apps.web.links import costs_url, session_url, turn_url
+from tests.hosts.cli_host import ce, url_of
+from tests.hosts.compare_host import Told, put
+from tests.unit.apps.web.visiting import read, sessions_of, texts, visit
+
+
+APART = {"untouched": None}
+"""The report of a call of which nobody can say what it would have been without us."""
+
+# In units: 1 an input token, 0.1 a cached one. Without us: 400 - 40 cached + 4 = 364.
+CHEAP = Told(sent=100, prefix=40)  # 60 + 4 = 64
+DEAR = Told(
+    sent=500, prefix=0, report={"prefix_broken_by": "cut"}
+)  # 500, 100 more than 400 uncached
+UNKNOWN = Told(sent=300, prefix=0, report=APART)  # 300, in both
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A session that became cheaper with one dearer turn, one that became dearer, and one as it was."""
+    found = url_of(tmp_path / "ce.db")
+    put(found, "mixed", [CHEAP, CHEAP, UNKNOWN, DEAR, CHEAP])
+    put(found, "dear", [DEAR])
+    put(found, "same", [Told(sent=400)])
+    return found
+
+
+def tiles(part: str) -> dict[str, str]:
+    """The figures of a session by their first words."""
+    pairs = re.findall(r'tile[^"]*"><b>(.*?)</b><span>(.*?)</span>', part, re.DOTALL)
+    return {
+        " ".join(what.split()): " ".join(re.sub(r"<[^>]*>", "", value).split())
+        for value, what in pairs
+    }
+
+
+SENT, WITHOUT, CACHED = 3 * 100 + 300 + 500, 4 * 400 + 300, 3 * 40
+COST, COST_WITHOUT = 3 * 64 + 300 + 500, 3 * 364 + 300 + 400
+SAVED = f"{100 * (WITHOUT - SENT) / WITHOUT:.1f}%"
+SHARE = f"{100 * CACHED / SENT:.1f}%"
+LESS = f"{100 * (COST_WITHOUT - COST) / COST_WITHOUT:.1f}%"
+"""The figures of the session `mixed`."""
+
+
+def test_the_list_of_sessions_has_them(url: str) -> None:
+    columns = "&".join(f"column={name}" for name in "sent saved cached cost without effect".split())
+    with visit(url) as client:
+        client.get(f"/preferences?columns=1&{columns}")
+        html = read(client, "/")
+    [row] = [r for r in re.findall(r"<tr data-row>.*?</tr>", html, re.DOTALL) if "mixed" in r]
+    costs = [f"{COST:,} units", f"{COST_WITHOUT:,} units"]
+    assert texts(row, "td") == [f"{SENT:,}", SAVED, SHARE, *costs, f"-{LESS}"]
+
+
+def test_the_page_of_the_session_has_them(url: str) -> None:
+    with visit(url) as client:
+        told = tiles(client.get(costs_url("", "mixed")).text)
+    assert told["tokens sent"] == f"{SENT:,}"
+    assert told[f"tokens saved: {WITHOUT:,} without us"] == SAVED
+    assert told["begins like the call before, and may be cached"] == SHARE
+    assert told[f"cost of inputs: {COST_WITHOUT:,} without us"] == f"{COST:,} units"
+    assert told["effect on cost"] == f"-{LESS}"
+
+
+def test_the_comparison_has_them(url: str) -> None:
+    with visit(url) as client:
+        html = read(client, "/compare?by=session")
+    lines = {
+        title: texts(rest, "td")[1]  # dear, mixed, same
+        for title, rest in re.findall(r'<tr><th scope="row">([^<]*)(.*?)</tr>', html, re.DOTALL)
+    }
+    wanted = {
+        "tokens sent": f"{SENT:,}",
+        "tokens without us": f"{WITHOUT:,}",
+        "tokens saved": f"{WITHOUT - SENT:,} ({SAVED})",
+        "cached prefix": f"{CACHED} ({SHARE})",
+        "cost of inputs, units": f"{COST:,}",
+        "without us, units": f"{COST_WITHOUT:,}",
+        "cost saved, units": f"{COST_WITHOUT - COST:,} ({LESS})",
+        "effect on cost": f"-{LESS}",
+        "not comparable, units": "300",
+    }
+    assert {title: lines[title] for title in wanted} == wanted
+
+
+def test_the_commands_have_them(url: str) -> None:
+    report = " ".join(ce("report", "mixed", "--store", url, columns=400).stdout.split())
+    less = f"saved {WITHOUT - SENT:,} ({SAVED})"
+    assert f"{SENT:,} sent, {WITHOUT:,} without us · {less}" in report
+    assert f"({SHARE}), and may be" in report
+    less = f"saved {COST_WITHOUT - COST:,} ({LESS})"
+    assert f"{COST:,} for inputs, {COST_WITHOUT:,} without us · {less}" in report
+    table = ce("compare", "--by", "session", "--store", url, columns=200).stdout
+    assert re.search(rf"cost of inputs, units +\S+ +{COST:,} ", table)
+
+
+def test_a_session_that_became_dearer_and_one_with_dearer_turns_are_marked_apart(url: str) -> None:
+    with visit(url) as client:
+        page = read(client, "/")
+        assert sorted(sessions_of(read(client, "/?mark=dearer"))) == ["dear"]
+        assert sorted(sessions_of(read(client, "/?mark=dearer_turns"))) == ["dear", "mixed"]
+    rows = re.findall(r"<tr data-row>.*?</tr>", page, re.DOTALL)
+    marks = {
+        name: [t for r in rows if f"<bdi>{name}" in r for t in texts(r, "span")]
+        for name in ("mixed", "dear", "same")
+    }
+    assert "session dearer" not in marks["mixed"]
+    assert "1 dearer turn" in marks["mixed"]
+    assert {"session dearer", "1 dearer turn"} <= set(marks["dear"])
+    assert not [mark for mark in marks["same"] if "dearer" in mark]
+
+
+def test_a_session_lists_all_turns_that_became_dearer(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ce.db")
+    put(url, "s", [DEAR if n % 3 == 0 else CHEAP for n in range(90)])
+    with visit(url) as client:
+        part = client.get(costs_url("", "s")).text
+        links = re.findall(r'<li data-dearer="(\d+)"><a href="([^"]*)"', part)
+        assert [int(turn) for turn, _ in links] == [n + 1 for n in range(90) if n % 3 == 0]
+        items = [item for item in texts(part, "li") if item.startswith("turn")]
+        assert items[0] == "turn 1 +100 units (+25.0%) the cut moved"
+        assert (
+            "30 turns cost over 1 % more than without us, though the session became no dearer"
+            in " ".join(texts(part, "summary")[0].split())
+        )
+        dear = client.get(links[0][1].replace("&amp;", "&")).text
+        cheap = client.get(turn_url("", "s", 2)).text
+    assert "this turn dearer than without us" in dear
+    assert "by 100 units: the cut moved" in dear
+    assert "dearer" not in texts(cheap, "main")[0]
+
+
+def test_a_lane_has_its_own_sums(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ce.db")
+    put(url, "s", [Told(agent="one", sent=100), Told(agent="two", sent=70)])
+    with visit(url) as client:
+        assert tiles(client.get(costs_url("", "s", lane="two")).text)["tokens sent"] == "70"
+        assert "lane=two" in client.get(session_url("", "s", lane="two")).text
