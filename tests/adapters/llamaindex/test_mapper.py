@@ -134,6 +134,16 @@ def test_a_thought_that_calls_is_a_call_however_it_is_written(args: str) -> None
     assert last.origin is Origin.ANSWER
 
 
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("(", ")"), ("-", "")])
+def test_a_thought_whose_arguments_cannot_be_read_is_a_call_with_a_text(
+    begin: str, end: str
+) -> None:
+    args = f"{{'字': {begin * 60_000}1{end * 60_000}}}"
+    said = f"Thought: I need it.\nAction: lookup\nAction Input: {args}"
+    host = to_schema(ChatMessage(role="assistant", content=said))
+    assert host.message.tool_calls == [ToolRequest(name="lookup", args={"": args})]
+
+
 def test_code_that_an_agent_writes_is_one_call() -> None:
     said = "First.\n<execute>\na = 1\n</execute>\nThen.\n<execute>print(a)</execute> <execute>"
     host = to_schema(ChatMessage(role="assistant", content=said))
