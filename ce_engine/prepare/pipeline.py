@@ -137,7 +137,7 @@ class _Assembly:
     def run(self, marks: CutMarks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
         total = self.cutter.said
-        out.before = self.given + (below.tokens if below else 0)
+        out.before = self.given + (below.tokens + below.saved if below else 0)
         sharing = inject and self.config.enable_share_context
         if sharing:
             out.standing = self._stand(total)
