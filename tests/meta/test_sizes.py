@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 3350,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4745,
+    "ce_engine/prepare": 4760,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2840,
     "ce_engine/sessions": 1620,
