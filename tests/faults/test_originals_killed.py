@@ -148,7 +148,7 @@ def test_no_kill_leaves_a_redacted_row_without_its_original(
                 more = ("--originals", url_of(folder, kind, "originals"))
                 if rows:
                     done = ce("verify", "s", "--user", "u", *urls, *more)
-                    assert done.exit_code == 0, (where, done.stdout)
+                    assert done.exit_code == 0, (where, done.output)
                     assert "no original" not in done.stdout
                 redacted += len(rows)
                 acknowledged += turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -211,7 +211,7 @@ def damaged_record(seed: int, calls: int, config: RuntimeConfig, path: Path) -> 
     first.talk(first.calls)
     logs, said = first.app.logs, first.app.said
     outcome = first.end()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         _, update = sorted(DAMAGE.items())[seed % len(DAMAGE)]
         here = "(SELECT id FROM ce_sessions WHERE session_id = 's0')"
         one = (

@@ -205,6 +205,7 @@ def test_results_in_fewer_tokens_are_counted_the_same_too() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)
 def test_the_same_of_many_hosts() -> None:
     assert sum(run(seed, turns=60) for seed in range(100, 160)) > 1000
 

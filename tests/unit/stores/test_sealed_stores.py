@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -235,7 +236,7 @@ async def test_pasted_content_does_not_open_in_another_session(tmp_path: Path) -
     for scope in (SCOPE, other):
         await store.append_messages(scope, [Message(role=Role.USER, content=scope.user_id + "!")])
     await store.close()
-    with sqlite3.connect(local_path(url)) as connection:
+    with closing(sqlite3.connect(local_path(url))) as connection, connection:
         connection.execute(
             "UPDATE ce_messages SET content = (SELECT content FROM ce_messages WHERE session = 1) "
             "WHERE session = 2"

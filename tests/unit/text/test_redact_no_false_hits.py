@@ -21,11 +21,11 @@ from ce_engine.text.redaction.redact import PatternRedactor
 REDACTOR = PatternRedactor()
 LINES = 10_000
 
-# Parts of the standard library whose authors left no address of theirs in any supported release.
+# Parts of the standard library whose authors left no address in any supported release.
 MODULES = (
     *("asyncio", "collections", "importlib", "unittest", "multiprocessing", "tomllib", "zoneinfo"),
     *("wsgiref", "ast.py", "typing.py", "dataclasses.py", "enum.py", "functools.py", "getpass.py"),
-    *("netrc.py", "secrets.py", "hmac.py", "ssl.py", "socket.py", "ipaddress.py", "random.py"),
+    *("netrc.py", "secrets.py", "hmac.py", "ssl.py", "socket.py", "random.py"),
     *("threading.py", "traceback.py", "difflib.py", "fractions.py", "statistics.py", "datetime.py"),
     *("shutil.py", "calendar.py", "ftplib.py", "configparser.py", "_pydecimal.py", "gettext.py"),
 )

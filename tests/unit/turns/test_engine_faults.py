@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -277,7 +278,7 @@ def test_a_damaged_record_of_one_session_harms_no_other(tmp_path: Path, column: 
     harmed, other = Scope(session_id="harmed"), Scope(session_id="other")
     HostApp(engine, harmed).ask("one?", "1")
     engine.sync.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute(f"UPDATE ce_messages SET {column} WHERE seq = 1")
     file.close()
     engine = create_context_engine(f"sqlite:///{path}", config=patient)
