@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
@@ -88,6 +88,7 @@ class BelowCut:
         places: the entries of the messages.
         entries: the same, to look one up.
         uses_tools: whether any of them asks for a tool.
+        saved: by the forms that its results have.
         told: what the archive tells of them.
     """
 
@@ -100,6 +101,7 @@ class BelowCut:
     places: Sequence[int]
     entries: frozenset[int]
     uses_tools: bool = False
+    saved: int = 0
     told: dict[str, Any] = field(default_factory=dict)
 
     def joined(self, more: BelowCut) -> BelowCut:
@@ -113,13 +115,16 @@ class BelowCut:
             places=[*self.places, *more.places],
             entries=self.entries | more.entries,
             uses_tools=self.uses_tools or more.uses_tools,
+            saved=self.saved + more.saved,
         )
 
 
-def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
+def below_cut(
+    line: MessageLine, drop: str, counted_by: str, saved: Callable[[MessageItem], int]
+) -> BelowCut | None:
     """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list.
 
-    It goes on where what is below the line's own ends.
+    It goes on where what is below the line's own ends. `saved` tells the tokens that a message's form saves.
     """
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
     asked = task_above(line.groups, at)
@@ -144,6 +149,7 @@ def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
         places,
         frozenset(places),
         any(item.calls for item in items),
+        sum(map(saved, items)),
     )
     return below if known is None else known.joined(below)
 

@@ -13,7 +13,7 @@ from ce_engine.prepare.choose.standing_context import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.compose.shorter_texts import ShorterText
-from ce_engine.prepare.message_groups import MessageLine
+from ce_engine.prepare.message_groups import MessageItem, MessageLine
 from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
@@ -85,6 +85,11 @@ class Outcome:
         self.evidence_ids = list(dict.fromkeys(ids))
         quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
         self.quoted_ids = list(quoted)
+
+    def saved_of(self, item: MessageItem) -> int:
+        """Tokens that a message's form saves."""
+        form = self.forms.get(item.key)
+        return 0 if form is None else form.saved
 
     @property
     def groups_dropped(self) -> int:

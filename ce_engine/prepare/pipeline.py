@@ -143,7 +143,7 @@ class _Assembly:
     def run(self, marks: CutMarks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
         total = self.cutter.said
-        out.before = self.given + (below.tokens if below else 0)
+        out.before = self.given + (below.tokens + below.saved if below else 0)
         sharing = inject and self.config.enable_share_context
         if sharing:
             out.standing = self._stand(total)
@@ -155,12 +155,12 @@ class _Assembly:
             out.cut = self.cutter.cut_around_pins(room, marks)
         else:
             out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
-        if below and not (out.cut.stands or (out.cut.moved and self.cutter.moves_alone)):
-            out.cut.moved = False
-            return out
         if sharing and out.cut.moved and self.policy is not TOOLS:
             spare = self.cutter.spare(out.cut, self._query(), room)
             out.cut = self.cutter.cut(room, marks, self.limit.tokens or 0, spare)
+        if below and not (out.cut.stands or (out.cut.moved and self.cutter.moves_alone)):
+            out.cut.moved = False
+            return out
         if out.cut.tokens > room:
             room += self._shorten_texts(out.cut.tokens - room)
         if sharing and (self.policy is not TOOLS or self.limit.tokens is None):

@@ -13,13 +13,17 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def parse_time(text: object) -> datetime | None:
     """A time of ISO 8601 that begins with a date; without a zone it is UTC. `None` for what is none.
 
+    So is one before the first year or after the last of UTC.
     Python takes all digits with one sign between them for a time, the number of an identity card, too.
     """
     if not _DATE.match(str(text)):
         return None
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(str(text))
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        if found.tzinfo is None:
+            return found.replace(tzinfo=UTC)
+        found.astimezone(UTC)
+        return found
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.choose.cut import CutMarks
@@ -61,9 +61,11 @@ class LaneCut:
             self.view.cuts[self.lane_key, kind, anchor] = mark
             yield PutCut(mark, old)
 
-    def learn_below(self, line: MessageLine, drop: str | None) -> BelowCut | None:
+    def learn_below(
+        self, line: MessageLine, drop: str | None, saved: Callable[[MessageItem], int]
+    ) -> BelowCut | None:
         """Keep what the cut at `drop` leaves out of a line: the next call need not look at it."""
-        below = below_cut(line, drop, self.counted_by) if drop else None
+        below = below_cut(line, drop, self.counted_by, saved) if drop else None
         if below is not None:
             self.view.lane(self.lane_key).below = below
         return below

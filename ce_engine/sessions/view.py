@@ -89,20 +89,21 @@ class LaneMemory:
     def begins_alike(
         self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str
     ) -> tuple[dict[int, MessageItem], ArchivedList | None]:
-        """What is kept of the list before, of the messages that the next one begins with, too.
+        """What is kept of the list before, of the messages that the next one begins with, too; it is kept no more.
 
         Args:
             places: where the messages of the next list sit.
             known: the same of its leading messages that are the very ones of the list before.
             counted_by: the counter's name.
         """
-        count = len(known)
+        count, items, archived = len(known), self.items, self.archived
+        self.items, self.archived = {}, None
         if not count or self.counted_by != counted_by or places[:count] != known:
             self.counted_by = counted_by
             return {}, None
         if count == len(self.sent.messages):
-            return self.items, self.archived
-        return {n: item for n, item in self.items.items() if n < count}, None
+            return items, archived
+        return {n: item for n, item in items.items() if n < count}, None
 
 
 @dataclass(slots=True)

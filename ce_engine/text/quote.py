@@ -80,6 +80,14 @@ def one_line(text: str) -> str:
     return " ".join(neutral(text).split())
 
 
+def plain_name(text: str) -> str:
+    """How a name reads: without what nobody sees, in plain small letters, its white space as single spaces."""
+    if not text.isascii() or not text.isprintable():
+        text = _HIDDEN.sub("", _TERMINAL.sub("", normalize("NFKC", text)))
+        text = text.replace("\u200c", "").replace("\u200d", "")
+    return " ".join(text.split()).casefold()
+
+
 def short_line(text: str) -> str:
     """A name, a title or a source as it may stand beside a text: on one line, not longer than a name is."""
     line = one_line(text)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from ce_integrations.autogen.speakers import CHAT_AGENT, TEAM, spoken
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from autogen_core.models import LLMMessage
 
 MESSAGES = "autogen_core.models"
-_FIELDS: Callable[[object], Mapping[str, Any]] = attrgetter("__dict__")
 PLAIN = frozenset({"SystemMessage", "UserMessage", "AssistantMessage"})
 CLIENT = f"{MESSAGES}.ChatCompletionClient"
 
@@ -37,6 +35,7 @@ class AutoGenAdapter(ClassAdapter["LLMMessage"]):
         elsewhere=True,
     )
     mapper = "ce_integrations.autogen.mapper"
+    has_fields = True
 
     kinds, alone = (CHAT_AGENT, TEAM, "autogen_core.AgentRuntime", CLIENT), (CLIENT,)
     # A client and a runtime only as the target: others may share them.
@@ -44,10 +43,6 @@ class AutoGenAdapter(ClassAdapter["LLMMessage"]):
     served = ("autogen_ext.agents.openai.", "autogen_ext.agents.azure.")
     asking = "an AssistantAgent with a model client"
     wraps = ("context_injection", "recorder", "framework_prompts", "agents")
-
-    def states(self, natives: Sequence[LLMMessage]) -> list[Mapping[str, Any]]:
-        """Their fields; pydantic has them in one dict."""
-        return [*map(_FIELDS, natives)]
 
     def alike(self, native: LLMMessage) -> Hashable | None:
         """Kind, text and source of plain texts; `None` for calls, results and images."""

@@ -22,10 +22,8 @@ from ce_integrations.mapping.messages import ROLES, host_message
 from ce_integrations.mapping.usage import usage_of
 
 
-_ACTION = re.compile(
-    r"^Action:[ ]*(.+?)\s*^Action Input:[ ]*(\{.*\})\s*\Z", re.DOTALL | re.MULTILINE
-)
-"""The call of an agent whose model calls no functions, as it writes it."""
+_ACTION = re.compile("^Action:", re.MULTILINE)
+_INPUT = re.compile(r"^Action Input: *+(?=\{)", re.MULTILINE)
 
 OBSERVED = "\nObservation: "
 """Behind it an agent without function calls writes what its tool gave, into the model's own words."""
@@ -55,8 +53,8 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     asked = native.get("tool_calls") or ()
     calls = [tool_request(call) for call in asked]
     text = text_of(content)
-    if role is ce.Role.ASSISTANT and (written := _ACTION.search(text)):
-        calls = [ce.ToolRequest(name=written[1], args=call_args({"args": written[2]}))]
+    if role is ce.Role.ASSISTANT and (written := _written(text)):
+        calls = [ce.ToolRequest(name=written[0], args=call_args({"args": written[1]}))]
     if calls:
         origin = ce.Origin.TOOL_CALL
     elif role is ce.Role.USER and text in PROMPTS:
@@ -69,6 +67,20 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
     host.arguments = call_texts(call.get("function") or call for call in asked)
     return host
+
+
+def _written(text: str) -> tuple[str, str] | None:
+    """The tool and its arguments as an agent writes them whose model calls no functions.
+
+    In two steps: one expression for all of it takes hours for a text of blanks.
+    """
+    body = text.rstrip()
+    if not body.endswith("}") or (begins := _ACTION.search(body)) is None:
+        return None
+    if (given := _INPUT.search(body, begins.end())) is None:
+        return None
+    name = body[begins.end() : given.start()].strip()
+    return (name, body[given.end() :]) if name else None
 
 
 def _parts(content: Any) -> Sequence[Any]:
@@ -108,7 +120,7 @@ def split(native: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if native.get("role") != "assistant" or not isinstance(content, str):
         return (native,)
     said, observed, result = content.partition(OBSERVED)
-    if not observed or not _ACTION.search(said):
+    if not observed or _written(said) is None:
         return (native,)
     answer = {**native, "content": said}
     return answer, {"role": "tool", "content": result, "tool_call_id": None}

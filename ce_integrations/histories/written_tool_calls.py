@@ -11,8 +11,8 @@ from ce_engine import Role, ToolRequest
 from ce_integrations.mapping.content_blocks import call_args
 
 
-_ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
-"""A ReAct agent's call."""
+_ACTION = re.compile(r"(Thought: .*?)(?<!\n)\n++Action: (\S+)\n++Action Input: (\{.*\})", re.DOTALL)
+"""A ReAct agent's call. Nothing of it is tried twice: a text of line breaks or braces takes no longer."""
 
 _CODE_BEGIN, _CODE_END = "<execute>", "</execute>"
 _CODE = re.compile(f"{_CODE_BEGIN}(.*?){_CODE_END}", re.DOTALL)
@@ -47,7 +47,10 @@ def read(role: Role, text: str) -> WrittenCall:
 
 def _call(text: str) -> WrittenCall:
     """The call of a text, as the agent's own parser reads it."""
-    if action := _ACTION.fullmatch(text):  # its further words cost less than the framing of a call
+    said = text.strip()
+    if said.endswith("}") and (
+        action := _ACTION.fullmatch(said)
+    ):  # its further words cost less than the framing of a call
         return WrittenCall(action[1], [ToolRequest(name=action[2], args=_args(action[3]))])
     head, end, tail = text.rpartition(_CODE_END)  # behind the last end nothing is searched for one
     found = _CODE.findall(head + end)
@@ -63,6 +66,6 @@ def _args(written: str) -> dict[str, Any]:
     for read in (json.loads, ast.literal_eval):
         try:
             return call_args({"args": read(written)})
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # of brackets without end
             continue
     return {"": written}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from contextlib import ExitStack
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
@@ -28,7 +27,6 @@ _patches = ClassPatches()
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
 MESSAGES = "langchain_core.messages"
-_FIELDS: Callable[[object], Mapping[str, Any]] = attrgetter("__dict__")
 PLAIN = frozenset({"HumanMessage", "AIMessage", "SystemMessage", "ToolMessage"})
 
 
@@ -40,6 +38,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
     capabilities = Capabilities(groups=True, helpers=True, retrieval=True, history=True)
     mapper = "ce_integrations.langchain.mapper"
+    has_fields = True
 
     def accepts(self, target: object) -> bool:
         """Whether it is a Runnable or our middleware; who has one has imported what it is made of."""
@@ -62,10 +61,6 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         blocks = () if isinstance(content, str) else content
         texts = [block.get("text") for block in blocks if isinstance(block, dict)]
         return (content, len(content), calls, len(calls), fields["id"], fields["name"], *texts)
-
-    def states(self, natives: Sequence[BaseMessage]) -> list[Mapping[str, Any]]:
-        """Their fields; pydantic has them in one dict."""
-        return [*map(_FIELDS, natives)]
 
     def alike(self, native: BaseMessage) -> Hashable | None:
         """Kind, text, id and name; `None` for what asks for tools, has blocks, or says more of itself."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from ce_engine import (
@@ -24,6 +25,8 @@ from ce_engine import (
 
 Native = TypeVar("Native")
 
+_FIELDS: Callable[[object], Mapping[str, Any]] = attrgetter("__dict__")
+
 
 class MessageAdapter(Generic[Native]):
     """The half of an adapter that maps messages.
@@ -37,6 +40,8 @@ class MessageAdapter(Generic[Native]):
 
     name: ClassVar[str]
     mapper: ClassVar[str] = ""
+    has_fields: ClassVar[bool] = False
+    """Whether all that is mapped of a native is in its `__dict__`, as plain data most often."""
 
     def converses(self, target: Any) -> bool:  # noqa: ARG002 - for those with other targets
         """Whether a target may hold a conversation; a model, a tool or a retriever alone does not."""
@@ -99,12 +104,12 @@ class MessageAdapter(Generic[Native]):
         """
         return None
 
-    def states(self, natives: Sequence[Native]) -> list[Mapping[str, Any]] | None:  # noqa: ARG002 - for those who have them
+    def states(self, natives: Sequence[Native]) -> list[Mapping[str, Any]] | None:
         """All that each of these natives holds, live, at next to no cost; `None` where it is no plain data.
 
         A list that is sent again is known by them, message by message.
         """
-        return None
+        return [*map(_FIELDS, natives)] if self.has_fields else None
 
     def to_answer(self, native: Native) -> Answer:
         """Map what the model answered, with what it says of itself."""

@@ -16,11 +16,11 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10120,
+    "ce_engine/apps": 10200,
     "ce_engine/audit": 3350,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4730,
+    "ce_engine/prepare": 4760,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2840,
     "ce_engine/sessions": 1620,

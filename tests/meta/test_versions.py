@@ -167,6 +167,18 @@ def test_every_requirement_has_a_lower_bound() -> None:
     assert [name for name, operators in bounds.items() if not operators & {">=", "==", "~="}] == []
 
 
+REPAIRED = {"starlette": "0.49.1"}
+"""Releases below these have a flaw that concerns us: here a `Range` header that keeps `ce ui`'s files busy (CVE-2025-62727)."""
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_no_lower_bound_lets_in_a_release_with_a_known_flaw(name: str) -> None:
+    everything = [*PROJECT["dependencies"], *(each for extra in EXTRAS.values() for each in extra)]
+    found = [bounds(each)[0] for each in map(Requirement, everything) if each.name == name]
+    assert found
+    assert min(found) >= Version(REPAIRED[name])
+
+
 def test_the_lock_of_ci_is_what_we_require() -> None:
     lines = (ROOT / "constraints" / "ci.txt").read_text("utf-8").splitlines()
     pins = [Requirement(line) for line in lines if line and not line.startswith("#")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -66,7 +67,9 @@ class Host:
         seed: int,
         placement: Literal["seed", "cache"] = "seed",
         budgets: Sequence[int] = (900, 700, 900, 1300, 4000),
+        tool_results: Literal["whole", "compact"] = "whole",
     ) -> None:
+        self.tool_results = tool_results
         self.placement, self.budgets = placement, budgets
         self.rng = random.Random(seed)
         self.ids = count()
@@ -87,8 +90,15 @@ class Host:
         call = ToolRequest(name="look", id=name, args={"q": self.words(4)})
         self.said += [
             message(Role.ASSISTANT, "", Origin.TOOL_CALL, tool_calls=[call]),
-            message(Role.TOOL, self.words(), Origin.TOOL_RESULT, tool_call_id=name),
+            message(Role.TOOL, self.result(), Origin.TOOL_RESULT, tool_call_id=name),
         ]
+
+    def result(self) -> str:
+        """Words; where results take their forms from when they arrive, JSON that has one."""
+        said = self.words()
+        if self.tool_results == "whole":
+            return said
+        return json.dumps({"id": self.rng.randrange(3), "said": said, "of": ["red"]}, indent=2)
 
     def change(self) -> None:
         """Now and then: an edit, a window, another budget, other instructions, equal objects made anew."""
@@ -112,7 +122,9 @@ class Host:
 
     def call(self) -> ModelCall:
         budget = BudgetConfig(max_input_tokens=self.budget, reserved_reply_tokens=0)
-        config = RuntimeConfig(budget=budget, placement=self.placement)
+        config = RuntimeConfig(
+            budget=budget, placement=self.placement, tool_results=self.tool_results
+        )
         return ModelCall(SCOPE, list(self.said), config=config)
 
 
@@ -187,6 +199,11 @@ def test_a_list_that_all_goes_out_is_the_same_too() -> None:
         compared(Host(seed, budgets=(90_000, 60_000, 90_000)), turns=25)
 
 
+def test_results_in_fewer_tokens_are_counted_the_same_too() -> None:
+    for seed in range(19, 23):
+        compared(Host(seed, tool_results="compact"), turns=20)
+
+
 @pytest.mark.full
 def test_the_same_of_many_hosts() -> None:
     assert sum(run(seed, turns=60) for seed in range(100, 160)) > 1000
@@ -196,4 +213,5 @@ def archive(report: dict[str, Any]) -> dict[str, Any]:
     """What a replay is made of, without what is keyed with the session's own salt."""
     found = report["extra"]["replay"]
     keyed = {"hash", "config", "settings", "system", "materials", "summaries"}
+    keyed.add("forms")  # of what is below a cut nobody asks for them
     return {name: value for name, value in found.items() if name not in keyed}

@@ -19,7 +19,7 @@ from ce_engine.apps.present.output import console, number, print_json, printable
 if TYPE_CHECKING:
     from ce_engine.schema.retention import RetentionConfig, SweepReport
 
-_AGE = re.compile(r"(\d+)([dhm])")
+_AGE = re.compile(r"(\d{1,6})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 

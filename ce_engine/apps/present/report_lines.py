@@ -47,16 +47,16 @@ _DECISIONS = {
         "blocks that found no room in what was left",
     ),
     ("dropped", "over_share"): (
-        "candidate over an agent's share for what comes back",
-        "candidates over an agent's share for what comes back",
+        "candidate over an agent's share",
+        "candidates over an agent's share",
     ),
     ("dropped", "over_reserve"): (
-        "candidate over what may come back for a question that does not go back",
-        "candidates over what may come back for a question that does not go back",
+        "candidate kept out so that the cut lasts",
+        "candidates kept out so that the cut lasts",
     ),
     ("dropped", "over_length"): (
-        "candidate too long, of which no sentence says enough",
-        "candidates too long, of which no sentence says enough",
+        "candidate too long, without a telling sentence",
+        "candidates too long, without a telling sentence",
     ),
     ("dropped", "not_nearer"): (
         "candidate no nearer than what stands there",
@@ -115,6 +115,10 @@ _DECISIONS = {
     ),
     ("dropped", "expired"): ("candidate expired", "candidates expired"),
     ("kept", "never_out"): ("group that is never left out", "groups that are never left out"),
+    ("kept", "pinned"): (
+        "group that stays with what was brought in for it",
+        "groups that stay with what was brought in for them",
+    ),
     ("kept", "fits"): ("group that fits", "groups that fit"),
     ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
 }

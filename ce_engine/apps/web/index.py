@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from ce_engine.apps.present.session_facts import SessionFacts, facts_of
 from ce_engine.apps.web.reading import Reader
@@ -36,6 +36,7 @@ ANEW = 400
 """After so many times what listing all of them took, it is done anew: deletions are not told of."""
 OVERLAP = timedelta(seconds=2)
 """By how much the clocks of those who write may differ."""
+_FIRST = datetime.min.replace(tzinfo=UTC) + OVERLAP
 MOST_CALLS = 100_000
 """Calls that are kept for comparisons, those of the sessions that were read last."""
 OPTIONS = 200
@@ -264,7 +265,7 @@ class SessionIndex:
     async def _look_for_news(self) -> None:
         due = max(self._pace.anew_s, ANEW * self._clock.listing_s)
         newest = parse_time(self.order[0].info.updated_at) if self.order else None
-        if newest is None or time.monotonic() > self._clock.listed + due:
+        if newest is None or newest < _FIRST or time.monotonic() > self._clock.listed + due:
             await self._list(None)
         else:
             self._take(await self._reader.sessions(since=iso(newest - OVERLAP)))

@@ -26,6 +26,7 @@ SPANS = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
+_DAY, _LAST = timedelta(days=1), datetime.max.replace(tzinfo=UTC)
 
 MARKS: Mapping[str, Callable[[SessionFacts], bool]] = {
     "dearer": lambda facts: facts.dearer,
@@ -205,5 +206,5 @@ class SessionQuery:
         if self.time:
             since = datetime.now(UTC) - SPANS[self.time]
         if until is not None and len(self.until) == len("2026-11-23"):
-            until += timedelta(days=1)
+            until = until + _DAY if until < _LAST - _DAY else None
         return iso(since) if since else "", iso(until) if until else ""

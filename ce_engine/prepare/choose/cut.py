@@ -96,7 +96,8 @@ def choose_cut(
         if (below or state.dropped or state.shortened) and state.tokens <= kept:
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
-    if below and not (total > target or (goes_on and marks.drop)):
+    stays_below = (goes_on and marks.drop) or _goes_above(line, total, target, depth.tail)
+    if below and not stays_below:
         return Cut(tokens=total, marks=marks)
     state.deepen(line, target, ceiling, depth.tail)
     gone = {*state.dropped, -1} if below else state.dropped
@@ -106,6 +107,15 @@ def choose_cut(
         budget=budget,
     )
     return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
+
+
+def _goes_above(line: MessageLine, total: int, target: int, tail: int | None) -> bool:
+    """Whether a new cut leaves out all that is below the line's, by what is above it (`total` tokens)."""
+    past = [group for group in line.groups if group.past]
+    if total > target or tail is None or line.below is None:
+        return total > target
+    said = sum(group.tokens for group in past)
+    return said > tail and past[0].begins_turn and not line.below.uses_tools
 
 
 class _State:

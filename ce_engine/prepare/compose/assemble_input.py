@@ -12,6 +12,7 @@ from ce_engine.schema.call import Extend, Insert, Prepared, Restore, Shorten
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import BlockType, Layer, Priority, Role
 from ce_engine.schema.report import AssembledInput, MessagePart, RenderedBlock
+from ce_engine.text.quote import plain_name
 
 
 _ORDER = {section: place for place, section in enumerate(LAYERS)}
@@ -95,11 +96,15 @@ def messages_and_blocks(
     return messages, blocks
 
 
-_POSES = re.compile(
-    r"(?<=[\n\v\f\r\x1c-\x1e\x85\u2028\u2029])"
-    rf"(?=[^\S\n]*(?:{'|'.join(role.value for role in Role)})\s*[:\uff1a])",
-    re.IGNORECASE,
-)
+_BREAK = re.compile(r"([\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
+_HEAD = re.compile(r"[^:\uff1a\ufe55\ufe13]*+(?=[:\uff1a\ufe55\ufe13])")
+_ROLES = frozenset(role.value for role in Role)
+
+
+def _poses(line: str) -> bool:
+    """Say whether a line reads as if a part began there, whatever stands in it that nobody sees."""
+    head = _HEAD.match(line)
+    return head is not None and plain_name(head[0]) in _ROLES
 
 
 def as_text(parts: Sequence[MessagePart]) -> str:
@@ -107,4 +112,11 @@ def as_text(parts: Sequence[MessagePart]) -> str:
 
     A line inside a part that begins as a part does is marked: nobody speaks for another role.
     """
-    return "\n\n".join(f"{part.role}: {_POSES.sub('| ', part.content)}" for part in parts)
+    return "\n\n".join(f"{part.role}: {_marked(part.content)}" for part in parts)
+
+
+def _marked(text: str) -> str:
+    first, *more = _BREAK.split(text)
+    if not any(map(_poses, more)):
+        return text
+    return first + "".join(f"| {each}" if _poses(each) else each for each in more)

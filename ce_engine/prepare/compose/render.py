@@ -10,7 +10,7 @@ from itertools import chain
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.schema.ids import SHORT_ID
-from ce_engine.text.quote import Locale, entry, heading, short_line
+from ce_engine.text.quote import Locale, entry, heading, plain_name, short_line
 from ce_engine.text.relevance.terms import Header, header, is_date
 
 
@@ -78,6 +78,9 @@ TEMPLATES: dict[str, dict[str, str]] = {
 _OURS = frozenset(word.lower() for words in TEMPLATES.values() for word in words.values()) | {
     "system"
 }
+_AS_OURS = re.compile(
+    r"(?:document|tool result)(?:\s|\Z)|(?:文档|工具结果)|.*[(（](?:evidence|证据)\b", re.DOTALL
+)
 
 KEEP_CHARS = 200
 """Characters of a shortened tool result that stay."""
@@ -288,13 +291,15 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     words = TEMPLATES[locale]
     source = short_line(snippet.name)
     who = source or words.get(snippet.kind, snippet.kind)
+    if source and _reads_as_ours(source) and plain_name(source) != plain_name(snippet.kind):
+        who = f'"{source.replace(chr(34), chr(39))}"'
     if source and snippet.kind in ("tool", "document"):
         who = f"{words[snippet.kind]} {source}"
     text, speaker = snippet.text, ""
     if head is not None:
         text = text[head.start :] if head.day else text
         # A name that is a word of ours would make others' text pass for another role's.
-        speaker = "" if head.speaker in _OURS else head.speaker
+        speaker = "" if _reads_as_ours(head.speaker) else head.speaker
     bare = (
         bool(speaker) and not source and len(text) < len(snippet.text)
     )  # the text alone tells who
@@ -303,6 +308,11 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     if snippet.evidence_id and not snippet.says_all:
         who += f" ({words['evidence'].format(id=snippet.evidence_id[:SHORT_ID])})"
     return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
+
+
+def _reads_as_ours(name: str) -> bool:
+    plain = plain_name(name)
+    return plain in _OURS or _AS_OURS.match(plain) is not None
 
 
 def excerpt(

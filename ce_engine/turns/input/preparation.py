@@ -315,7 +315,6 @@ class Preparation:
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, start.places)
         items, self.archived = lane.begins_alike(self.places, start.places, self.counter.name)
-        lane.items, lane.archived = {}, None
         lane.sent.follow(call.messages, alike, self.places, arrived, found.line, of)
         if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
@@ -401,7 +400,7 @@ class Preparation:
         known = outcome.line.below
         if known is not None and not outcome.cut.moved:
             return
-        if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
+        if (below := self.cut.learn_below(outcome.line, made.drop, outcome.saved_of)) is not None:
             below.told.update(archive_below(self.view.log, below, self.archive, known))
 
     def _recall(self) -> Recall:

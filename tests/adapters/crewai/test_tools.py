@@ -11,6 +11,7 @@ from crewai.tools import tool
 
 from ce_engine import SessionDocument
 from ce_integrations import ce_session
+from ce_integrations.crewai.mapper import to_schema
 from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, model
@@ -99,3 +100,25 @@ def test_calls_that_an_agent_writes_are_runs_and_pairs(
     said = [m.content for m in session.messages if m.role == "assistant"]
     assert said == WRITTEN, "each answer is stored once"
     assert [row.params.get("estimated") for row in session.model_usage] == [True, True]
+
+
+ENDLESS = {
+    "blanks behind an action": "Action: " + " " * 20_000 + "x",
+    "blanks behind its input": "Action: x\nAction Input:" + " " * 20_000 + "x",
+    "many inputs that do not end": "Action: x\nAction Input: {\n" * 5_000,
+    "many inputs, and one end": "Action: x\nAction Input: \n" * 5_000 + "}",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_no_text_of_a_model_s_stops_the_app(what: str) -> None:
+    """One expression took hours for it, in each call of the conversation: this test would never end."""
+    host = to_schema({"role": "assistant", "content": ENDLESS[what]})
+    assert host.message.content == ENDLESS[what]
+
+
+def test_a_call_is_read_as_it_was_written() -> None:
+    written = 'Thought: I look.\nAction:  search the web \nAction Input: {"word":\n "车道"} \n'
+    host = to_schema({"role": "assistant", "content": written})
+    [call] = host.message.tool_calls or []
+    assert (call.name, call.args) == ("search the web", {"word": "车道"})

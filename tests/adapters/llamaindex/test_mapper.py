@@ -31,6 +31,7 @@ from ce_engine import (
     Shorten,
     ToolRequest,
 )
+from ce_integrations.histories.written_tool_calls import read
 from ce_integrations.llamaindex.installer import ADAPTER
 from ce_integrations.llamaindex.mapper import map_model_usage, to_answer, to_schema
 from tests.adapters.llamaindex.releases import HAS
@@ -131,6 +132,16 @@ def test_a_thought_that_calls_is_a_call_however_it_is_written(args: str) -> None
         assert shorter.content == "Observation: it is"
     last = to_schema(ChatMessage(role="assistant", content="Thought: I know.\nAnswer: a line"))
     assert last.origin is Origin.ANSWER
+
+
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("(", ")"), ("-", "")])
+def test_a_thought_whose_arguments_cannot_be_read_is_a_call_with_a_text(
+    begin: str, end: str
+) -> None:
+    args = f"{{'字': {begin * 60_000}1{end * 60_000}}}"
+    said = f"Thought: I need it.\nAction: lookup\nAction Input: {args}"
+    host = to_schema(ChatMessage(role="assistant", content=said))
+    assert host.message.tool_calls == [ToolRequest(name="lookup", args={"": args})]
 
 
 def test_code_that_an_agent_writes_is_one_call() -> None:
@@ -272,3 +283,18 @@ def test_a_text_that_is_changed_in_place_is_another_message() -> None:
     before = ADAPTER.parts(native)
     second.text = "c"
     assert ADAPTER.parts(native) != before
+
+
+ENDLESS = {
+    "line breaks": "Thought: x" + "\n" * 200_000 + "x",
+    "inputs that do not end": "Thought: x\n" + "Action: t\nAction Input: {\n" * 20_000,
+    "inputs, and one end": "Thought: x\n" + "Action: t \nAction Input: {\n" * 20_000 + "}",
+    "brackets": 'Thought: x\nAction: t\nAction Input: {"a": ' + "[" * 5_000 + "}",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_no_text_of_a_model_s_stops_the_app(what: str) -> None:
+    """It was tried again from each line on, and what nobody can read ended the call."""
+    said = read(Role.ASSISTANT, ENDLESS[what])
+    assert said.text

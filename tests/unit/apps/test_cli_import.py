@@ -116,6 +116,14 @@ def test_a_store_of_llamaindex_has_a_session_a_key(tmp_path: Path, url: str) -> 
             [{"role": "user", "content": "x", "at": "yesterday"}],
             ["messages[0].at is no time", "write it as"],
         ),
+        (
+            [{"role": "user", "content": "x", "timestamp": 10**400}],
+            ["messages[0].timestamp: found int, expected a time"],
+        ),
+        (
+            [{"role": "user", "content": "x", "created_at": "9999-12-31T23:59:59-23:59"}],
+            ["messages[0].at is no time", "write it as"],
+        ),
         ([{"type": "human", "data": 5}], ["messages[0].data: found int", "messages_to_dict"]),
         (
             [{"lc": 1, "id": ["x", "RemoveMessage"], "kwargs": {}}],

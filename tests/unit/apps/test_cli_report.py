@@ -232,8 +232,8 @@ def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
     data = report.model_dump(mode="json", exclude={"turn_id"})
     put(engine.store.url, TurnRow("t-1", report=data))
     text = report_of(engine, "--turn", "1")
-    assert "79 candidates over an agent's share for what comes back" in text
-    assert "4 candidates over what may come back for a question that does not go back" in text
+    assert "79 candidates over an agent's share" in text
+    assert "4 candidates kept out so that the cut lasts" in text
     assert "1 block that found no room in what was left" in text
     assert "643/1,500 · 857 free" in text
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,8 @@ from ce_engine.apps.present.whereabouts import (
     whereabouts,
 )
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
 
@@ -222,3 +226,69 @@ def test_by_hand_what_the_engine_brings_in_went_out(engine: ContextEngine, seed:
         if fates[turn] != found.get(text, {}).get(turn, LEFT_OUT)
     ]
     assert wrong == []
+
+
+def test_lanes_that_share_messages_have_what_each_of_their_turns_did(engine: ContextEngine) -> None:
+    """One of them goes on from the other's talk, in a smaller budget."""
+    ana = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(6):
+        ana.ask(f"Tell of lamp {n}. " * 4, f"Lamp {n} is red.", lane_key="ana", config=config(2000))
+    bo = HostApp(engine, SCOPE, list(ana.messages))
+    for n in range(3):
+        bo.ask(f"Bo asks of hall {n}. " * 4, "It is so.", lane_key="bo", config=config(300))
+        ana.ask(f"Ana asks of door {n}. " * 4, "Yes it is.", lane_key="ana", config=config(2000))
+    found = told(engine)["Tell of lamp 0. " * 4]
+    assert [found[turn] for turn in (1, 6, 8, 10, 12)] == [SENT] * 5
+    assert {found[turn] for turn in (7, 9, 11)} <= {LEFT_OUT, QUOTED}
+
+
+def lines_of(turns: int) -> int:
+    """Lines of Python that are run to tell where all messages of a session went, of which the cut moves ten times."""
+    messages = [
+        Message(
+            role=Role.ASSISTANT if n % 2 else Role.USER,
+            content=str(n),
+            message_id=str(n),
+            parent_id=str(n - 1) if n else None,
+        )
+        for n in range(2 * turns)
+    ]
+    rows = []
+    for n in range(turns):
+        cut = 2 * (10 * n // turns) * turns // 20 * 2
+        decisions = [{"block_id": "0", "action": "dropped", "reason": "below_cut"}] if cut else []
+        decisions.append({"block_id": str(cut), "action": "kept", "reason": "fits"})
+        replay = {"line": [[str(2 * n), 2 * n + 1]]}
+        report = {"prune_decisions": decisions, "extra": {"replay": replay}}
+        rows.append(TurnRow(str(n), report=report))
+    document = document_of(messages)
+    count = 0
+
+    def step(frame: Any, event: str, _arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        found = whereabouts([each.message_id or "" for each in messages], document, rows)
+    finally:
+        sys.settrace(before)
+    assert len(found) == 2 * turns - 1  # the newest answer went nowhere yet
+    return count
+
+
+def document_of(messages: list[Message]) -> SessionDocument:
+    engine = create_context_engine(MemoryStore())
+    HostApp(engine, SCOPE).ask("Hi?", "Hi.")
+    engine.sync.flush()
+    made = engine.sync.get_session(SCOPE)
+    engine.sync.close()
+    assert made is not None
+    session = made.session.model_copy(update={"messages": messages})
+    return made.model_copy(update={"session": session})
+
+
+def test_what_it_costs_follows_the_turns_and_not_their_square() -> None:
+    assert lines_of(800) < 4.5 * lines_of(200)

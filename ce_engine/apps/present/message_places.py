@@ -1,0 +1,276 @@
+"""What a stored turn says of the messages of a list: which of them it had, and what became of each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ce_engine.audit.explanation import THERE_ALREADY
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
+from ce_engine.schema.message_forest import MessageForest
+from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.sessions.summary_coverage import BROKEN_OFF
+from ce_engine.sessions.view import entry_of
+
+
+SENT, SHORTENED, QUOTED, LEFT_OUT = "sent", "shortened", "quoted", "left_out"
+"""What may become of a message in a turn."""
+
+_OF_RESULTS = frozenset(
+    {
+        *("older_tool_result", "repeated_result", "changed_fields"),
+        *("compact_json", "selected_lines"),
+    }
+)
+"""Reasons for which the results of a group are shorter, and not the call."""
+
+_ALONE = frozenset({"orphaned_tool_result", "unanswered_tool_call", "repeated_system_message"})
+"""Reasons of decisions on a single message, which stands in no run."""
+
+_RECALLED = ("m:", "e:")
+
+
+Piece = tuple[int, int, str | None]
+"""Neighbouring places, from one to before another, and what became of the messages there."""
+Told = tuple[
+    tuple[tuple[int, int], ...], tuple[tuple[int, str, str], ...], tuple[int, ...], tuple[int, ...]
+]
+"""Of a turn, by places: stretches that it had, decisions with where they begin, those alone, and what it quoted."""
+
+
+class MessagePlaces:
+    """Messages in the order of a list, and what stored turns say of their places in it.
+
+    What a turn had is stored as the last of some entries and how many go back from there; decisions, as the first
+    of those that they are on. Neither costs how long the session is.
+    """
+
+    def __init__(
+        self, ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow]
+    ) -> None:
+        messages = [m for m in document.session.messages if m.message_id]
+        self._log = log = MessageForest()
+        for message in messages:  # what recognises them is not needed: their places are
+            log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
+        entries = dict.fromkeys(n for each in ids if (n := log.by_message_id(each)) is not None)
+        self._nodes = nodes = list(entries)
+        self._at = at = {n: place for place, n in enumerate(nodes)}
+        self.ids = [log[n].message_id for n in nodes]
+        self._before = [_before(log, n) for n in range(len(log))]
+        self._depth, self._join = list[int](), list[int]()
+        for n, before in enumerate(self._before):
+            self._depth.append(1 if before < 0 else self._depth[before] + 1)
+            self._join.append(at[n] if n in at else -1 if before < 0 else self._join[before])
+        self._begin = [0] * len(nodes)  # of the stretch in which each stands right before the next
+        for place in range(1, len(nodes)):
+            follows = self._before[nodes[place]] == nodes[place - 1]
+            self._begin[place] = self._begin[place - 1] if follows else place
+        stored = [messages[n] for n in nodes]
+        self._is_result = [message.role is Role.TOOL for message in stored]
+        self._results = [place for place, is_one in enumerate(self._is_result) if is_one]
+        self._by_evidence = _stored_as(stored)
+        self._returns = self._answered(messages, turns)
+        self._stretches_of = {
+            lane: _joined([place for _, place in found]) for lane, found in self._returns.items()
+        }
+        self._of_root: dict[int | None, list[int]] = {}
+        for root, place in (each for found in self._returns.values() for each in found):
+            self._of_root.setdefault(root, []).append(place)
+
+    def _answered(
+        self, messages: Sequence[Message], turns: Sequence[TurnRow]
+    ) -> dict[str, list[tuple[int, int]]]:
+        """By lane the places that may be brought in again where the app keeps nothing, with their roots."""
+        log, lanes = self._log, dict[int, str]()
+        for row in turns:
+            if (n := log.by_message_id(row.tip_message_id or "")) is not None:
+                lanes.setdefault(log.root(n), row.lane)
+        earlier, whole = EarlierLanes(log), dict[int, frozenset[int]]()
+        found: dict[str, list[tuple[int, int]]] = {}
+        for place, n in enumerate(self._nodes):
+            root = log.root(n)
+            if root not in whole:
+                whole[root] = frozenset(earlier.answered(root))
+            if root in lanes and n in whole[root] and messages[n].status not in BROKEN_OFF:
+                found.setdefault(lanes[root], []).append((root, place))
+        return found
+
+    def told(self, row: TurnRow) -> Told | None:
+        """What is stored of a turn, by places; `None` where that is nothing."""
+        archive = row.report.get("extra", {}).get("replay")
+        if not isinstance(archive, Mapping):
+            return None
+        segments, alone = self._decisions(row.report.get("prune_decisions", ()))
+        stretches = [s for run in archive.get("line", ()) for s in self._stretches(*run)]
+        if archive.get("bring") and not archive.get("closed"):
+            stretches += self._brought_in(row.lane, archive["bring"], segments)
+        return (tuple(sorted(stretches)), segments, alone, self._quoted(row.report))
+
+    def _decisions(
+        self, stored: Iterable[Mapping[str, Any]]
+    ) -> tuple[tuple[tuple[int, str, str], ...], tuple[int, ...]]:
+        segments: dict[int, tuple[str, str]] = {}
+        alone: list[int] = []
+        for each in stored:
+            name = each["block_id"]
+            n = None if name.startswith(_RECALLED) else self._log.by_message_id(name)
+            if n is None:
+                continue
+            if each["reason"] in _ALONE:
+                alone += [self._at[n]] if n in self._at else []
+                continue
+            place = self._at.get(n, self._join[n] + 1)
+            if place < len(self._nodes):
+                segments[place] = (each["action"], each["reason"])
+        return tuple((place, *fate) for place, fate in sorted(segments.items())), tuple(alone)
+
+    def _stretches(self, last: str, count: int) -> Iterator[tuple[int, int]]:
+        """The places of the entries that go back from the last one, as stretches."""
+        n, left = self._log.by_message_id(last), count
+        n = -1 if n is None else n
+        while n >= 0 and left > 0 and (place := self._join[n]) >= 0:
+            left -= self._depth[n] - self._depth[self._nodes[place]]
+            begin = max(self._begin[place], place - left + 1)
+            if left <= 0:
+                return
+            yield begin, place + 1
+            left -= place + 1 - begin
+            n = self._before[self._nodes[begin]]
+
+    def _brought_in(
+        self,
+        lane: str,
+        bring: tuple[str, Sequence[str]],
+        segments: Sequence[tuple[int, str, str]],
+    ) -> Iterator[tuple[int, int]]:
+        """The places of stored messages that the engine brought in: from the first that anything was decided on."""
+        returns, (before, without) = self._returns.get(lane, []), bring
+        end = self._log.by_message_id(before) if before else None
+        stop = len(returns) if end is None else bisect_left(returns, (end, 0))
+        limit = returns[stop - 1][1] + 1 if stop else 0
+        begin = segments[0][0] if segments else limit
+        gone = sorted(
+            place
+            for each in without
+            for place in self._of_root.get(self._log.by_message_id(each), ())
+        )
+        for start, last in self._stretches_of[lane] if stop else ():
+            at = max(start, begin)
+            for place in gone[bisect_left(gone, at) : bisect_left(gone, min(last, limit))]:
+                yield at, place
+                at = place + 1
+            if at < min(last, limit):
+                yield at, min(last, limit)
+
+    def _quoted(self, report: Mapping[str, Any]) -> tuple[int, ...]:
+        """The places of what stands in what was put in: chosen in this turn, or before an earlier question."""
+        names = [*report.get("quoted_message_ids", ()), *_standing(report)]
+        found = {self._log.by_message_id(each) for each in names}
+        places = {self._at[n] for n in found if n in self._at}
+        for each in report.get("injected_evidence_ids", ()):
+            places.update(self._by_evidence.get(each, ()))
+        return tuple(sorted(places))
+
+    def pieces(
+        self,
+        stretches: Sequence[tuple[int, int]],
+        segments: Sequence[tuple[int, str, str]],
+        alone: Sequence[int],
+        quoted: Sequence[int],
+    ) -> list[Piece]:
+        """What became of the messages of a turn, place by place; `None` of those that it had not."""
+        count, single = len(self._nodes), frozenset(alone)
+        places = frozenset(quoted)
+        edges = {0, count, *(edge for stretch in stretches for edge in stretch)}
+        edges.update(edge for place in (*alone, *quoted) for edge in (place, place + 1))
+        begins = [place for place, _, _ in segments]
+        for (begin, action, reason), end in zip(segments, [*begins[1:], count], strict=False):
+            edges.add(begin)
+            if action == "degraded" and reason in _OF_RESULTS:
+                found = self._results[
+                    bisect_left(self._results, begin) : bisect_left(self._results, end)
+                ]
+                edges.update(edge for place in found for edge in (place, place + 1))
+        made: list[Piece] = []
+        at = 0
+        for begin, end in pairwise(sorted(edges)):
+            while at < len(stretches) and stretches[at][1] <= begin:
+                at += 1
+            is_there = at < len(stretches) and stretches[at][0] <= begin
+            fate = self._fate(begin, segments, begins, single) if is_there else None
+            fate = QUOTED if begin in places and fate in (None, LEFT_OUT) else fate
+            if made and made[-1][2] == fate:
+                made[-1] = (made[-1][0], end, fate)
+            else:
+                made.append((begin, end, fate))
+        return made
+
+    def _fate(
+        self,
+        place: int,
+        segments: Sequence[tuple[int, str, str]],
+        begins: Sequence[int],
+        alone: frozenset[int],
+    ) -> str:
+        """What was decided on a place that a turn had."""
+        if place in alone:
+            return LEFT_OUT
+        at = bisect_right(begins, place) - 1
+        if at < 0:
+            return LEFT_OUT if segments or alone else SENT
+        _, action, reason = segments[at]
+        if action != "degraded" or (reason in _OF_RESULTS and not self._is_result[place]):
+            return LEFT_OUT if action == "dropped" else SENT
+        return SHORTENED
+
+
+def _joined(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Places as stretches of neighbours."""
+    found: list[tuple[int, int]] = []
+    for place in places:
+        is_next = bool(found) and found[-1][1] == place
+        first = found.pop()[0] if is_next else place
+        found.append((first, place + 1))
+    return found
+
+
+def _standing(report: Mapping[str, Any]) -> Iterator[str]:
+    """What was brought in before, and stands where it was sent: a decision may be on several questions' together."""
+    pins = [
+        [ref if isinstance(ref, str) else ref[0] for ref in refs]
+        for _, refs, *_ in report["extra"]["replay"].get("pins", ())
+        if refs
+    ]
+    for each in report.get("prune_decisions", ()):
+        if each["reason"] != THERE_ALREADY:
+            continue
+        first, left = each["block_id"].partition(":")[2], each.get("count", 1)
+        begin = next((at for at, names in enumerate(pins) if names[0] == first), len(pins))
+        for names in pins[begin:]:
+            if len(names) <= left:
+                left -= len(names)
+                yield from names
+
+
+def _before(log: MessageForest, n: int) -> int:
+    """What stands before an entry in a whole list: after a call its results, as they were then."""
+    parent = log.parents[n]
+    if parent not in log.answered_calls:
+        return parent
+    return max((result for result in log.results(parent) if result < n), default=parent)
+
+
+def _stored_as(messages: Sequence[Message]) -> dict[str, list[int]]:
+    """The places of tool results, by the evidence that each is stored as."""
+    found: dict[str, list[int]] = {}
+    for place, message in enumerate(messages):
+        for ref in (message.refs or ()) if message.role is Role.TOOL else ():
+            found.setdefault(ref.evidence_id, []).append(place)
+    return found
+
+
+__all__ = ["LEFT_OUT", "QUOTED", "SENT", "SHORTENED", "MessagePlaces", "Piece"]
