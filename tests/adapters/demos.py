@@ -123,7 +123,9 @@ class DemoTests:
         assert result.evidences == len(ran.document.evidences)
         assert result.tool_calls == len(session.tool_state.tool_calls)
         assert result.tokens_with == sum(turn.report["token_used"] for turn in ran.turns)
-        assert result.tokens_without == sum(turn.report["tokens_before"] for turn in ran.turns)
+        reports = [turn.report for turn in ran.turns]
+        alone = [report.get("untouched") or {"tokens": report["token_used"]} for report in reports]
+        assert result.tokens_without == sum(each["tokens"] for each in alone)
         assert result.tokens_with < result.tokens_without / 2
         assert result.seconds > 0
 
