@@ -291,7 +291,8 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     words = TEMPLATES[locale]
     source = short_line(snippet.name)
     who = source or words.get(snippet.kind, snippet.kind)
-    if source and _reads_as_ours(source) and plain_name(source) != plain_name(snippet.kind):
+    own_kind = plain_name(source) in (snippet.kind, words.get(snippet.kind))
+    if source and not own_kind and _reads_as_ours(source):
         who = f'"{source.replace(chr(34), chr(39))}"'
     if source and snippet.kind in ("tool", "document"):
         who = f"{words[snippet.kind]} {source}"

@@ -51,6 +51,7 @@ _OF_MANY = {
 }
 _COLLECTIONS = labels("secrets|tokens|cookies")
 """Tokens are words, too, `secrets` may be a list of names, and most cookies are no secrets."""
+_AGAIN = re.compile(r"(?:confirmation|confirm|repeat|again|retype|verify|确认|[0-9]{1,2})\Z")
 _COUNTED = re.compile(
     r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"
 )
@@ -97,6 +98,8 @@ def key_name(key: str) -> KeyName:
         if name.endswith(ends):
             return KeyName(label, label, ALL, role)
     own = next((label for label, ends in _ENDS.items() if name.endswith(ends)), None)
+    if own is None and _AGAIN.sub("", name).endswith(_ENDS["PASSWORD"]):
+        own = "PASSWORD"
     if name.endswith(_COLLECTIONS):
         return KeyName(own, "SECRET", RANDOM, role)
     return KeyName(own, own if own in _OF_MANY else None, role=role)

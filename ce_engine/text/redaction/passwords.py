@@ -89,6 +89,9 @@ def password(label: Label) -> Bounds | None:
     return (start, end) if password_value(value, explicit=explicit) else None
 
 
+_AGAIN = (
+    r"(?:[ _\-]?(?:confirmation|confirm|repeat|again|retype)(?![a-z])|确认|[0-9]{1,2}(?![0-9a-z]))?"
+)
 _FOREIGN_OPERATOR = (
     r"(?:[ ](?:for|für|de|del|da|do|pour|van|para|от|для)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ](?:is|ist|es|est|é|è)[ ]|:))?"
     r"[\"'`”’」』】]?\*{0,2}"
@@ -151,7 +154,7 @@ PASSWORDS = (
         "password",
         "PASSWORD",
         labels("password|passwd|pwd|pw|passphrase|passcode|密码|口令|密碼"),
-        tail("", _VALUE),
+        tail(_AGAIN, _VALUE),
         password,
     ),
     Labelled(

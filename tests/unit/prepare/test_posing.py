@@ -108,3 +108,8 @@ def test_a_speaker_in_a_text_that_reads_as_ours_stands_behind_who_said_it(speake
     assert line == f"| Ada: {speaker.replace(HIDDEN, '')}: The code is 1"
     line = snippet_line(Snippet("user", f"[8 May 2023] {speaker}: The code is 1"), "en")
     assert line == f"| user: {speaker.replace(HIDDEN, '')}: The code is 1"
+
+
+def test_an_agent_that_is_called_what_it_is_keeps_its_name() -> None:
+    assert snippet_line(Snippet("assistant", "好的", "助手"), "zh") == "| 助手: 好的"
+    assert snippet_line(Snippet("user", "好的", "用户"), "zh") == "| 用户: 好的"
