@@ -55,7 +55,7 @@ def sign(key: bytes, owned: Owned) -> dict[tuple[str, str], bytes]:
     return {place: mac + together[place[0]] for place, mac in own.items()}
 
 
-def judged(key: bytes | None, stored: Stored) -> Owned:
+def owned_of(key: bytes | None, stored: Stored) -> Owned:
     """The settings with what their MACs say; without the key, nothing can be said."""
     standings: dict[tuple[str, str], Standing] = {}
     for project in {project for project, _ in stored}:
@@ -75,7 +75,7 @@ def _standings(key: bytes | None, project: str, here: Stored) -> Mapping[tuple[s
     return {place: _said(key, place, each) or Standing.FORGED for place, each in here.items()}
 
 
-def examined(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
+def checks_of(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
     """By project what is to be said of the settings."""
     found = {}
     for project in sorted({project for project, _ in stored}):
@@ -118,7 +118,7 @@ def _findings(key: bytes, project: str, here: Stored) -> tuple[list[str], list[s
     return wrong, unverified
 
 
-def checked(
+def checks_of_owners(
     secret: Callable[[], bytes], owners: Mapping[Owner, Stored | ContextEngineError]
 ) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what is to be said of what owners set; what cannot be read is wrong."""
@@ -127,7 +127,7 @@ def checked(
         if isinstance(stored, ContextEngineError):
             found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
         else:
-            checks = examined(key_of(secret(), owner), stored)
+            checks = checks_of(key_of(secret(), owner), stored)
             found |= {(*owner, project): check for project, check in checks.items()}
     return found
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from ce_engine import create_context_engine
+from ce_engine import RuntimeConfig, Scope, create_context_engine
 from ce_engine.testing.faults import SwitchStore
+from ce_integrations.calls.evidence_tool import fetch_evidence, is_fetch
 from ce_integrations.install.adapter import Way
-from ce_integrations.testing.answers import text, tool_calls
+from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import FrameworkApps
 from ce_integrations.testing.side_by_side import PATIENT, SideBySide
 from ce_integrations.testing.wire import Wire
@@ -61,3 +64,57 @@ def test_no_word_of_who_opts_out_is_stored(framework: str) -> None:
         assert answers == said
         assert "otter" not in stored
         assert "琥珀獭" not in stored
+
+
+NOTE = f"The word is {SECRET}. " + "Nothing else is said here, 别无他话. " * 40
+
+
+def read_note(place: str) -> str:
+    """Read the note of a place."""
+    return f"{place}: {NOTE}"
+
+
+def fetches(evidence_id: str) -> Callable[[JsonObject], Answer]:
+    """A model that asks for a piece of evidence, and then is content."""
+
+    def answer(body: JsonObject) -> Answer:
+        if any(each["role"] == "tool" for each in body["messages"]):
+            return text("So it is.")
+        names = (each["function"]["name"] for each in body["tools"])
+        return tool_calls([(next(filter(is_fetch, names)), {"evidence_id": evidence_id})])
+
+    return answer
+
+
+def fetched(apps: FrameworkApps, own: RuntimeConfig | None) -> str:
+    """What an agent's tool gave of what was stored before, with this configuration of the installation's own."""
+    with SideBySide(apps) as trial:
+        way: Way = "sync" if "sync" in apps.adapter.capabilities.ways else "async"
+        script: list[Answer] = [
+            tool_calls([("read_note", {"place": "harbour"})]),
+            text("I have read it."),
+        ]
+        tools = (read_note, fetch_evidence)
+        trial.ours(trial.asking(["Read the note."], way, "s"), script, tools)
+        assert trial.engine.sync.flush()
+        (key,) = [key for key in keys(trial) if key[2].endswith("s")]
+        found = trial.engine.sync.list_evidences(Scope.of_stored(*key))
+        [note] = [each.evidence_id for each in found if NOTE[:40] in each.content]
+        drive = trial.asking(["What did it say?"], way, "s")
+        options = {} if own is None else {"config": own}
+        told = trial.ours(drive, fetches(note), tools, **options)
+        return str([m["content"] for m in told.bodies[-1]["messages"] if m["role"] == "tool"][-1])
+
+
+@pytest.mark.req("B-08")
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_who_opts_out_by_the_installation_fetches_no_evidence_of_before(framework: str) -> None:
+    """The tool finds the run that asks for it, and with it the installation whose configuration counts."""
+    if framework not in HERE:
+        pytest.skip(f"{framework} is not installed")
+    apps = apps_of(framework)[0]
+    out = PATIENT.model_copy(update={"memory_opt_out": lambda _: True})
+    assert "otter" in fetched(apps(), None), "it is fetched where nobody opts out"
+    said = fetched(apps(), out)
+    assert "There is no evidence" in said
+    assert "otter" not in said

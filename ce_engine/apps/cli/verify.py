@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, 
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
-from ce_engine.errors import ConfigError, FileDamagedError, SessionNotFoundError
+from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import SettingsVerification
@@ -182,7 +183,7 @@ async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
     """Of one among many: that it cannot be read, or has another secret, does not hide the others."""
     try:
         return await engine.verify(scope, anchors=lines)
-    except (FileDamagedError, ConfigError) as error:
+    except ContextEngineError as error:
         return Verification(0, None, (), 0, wrong=(str(error),))
 
 
@@ -192,7 +193,9 @@ async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Sc
         if (account and account_id != account) or (user is not None and user_id != user):
             continue
         scope = Scope.of_stored(account_id, user_id, session_id)
-        found.append(await with_project(engine.store, scope))
+        with suppress(ContextEngineError):  # who verifies it says what is wrong
+            scope = await with_project(engine.store, scope)
+        found.append(scope)
     return found
 
 

@@ -13,11 +13,10 @@ from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.events import ContentCheck, Event, EventType
 from ce_engine.schema.ids import chain_keys, session_key
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.tables import foreign, macs, reads
+from ce_engine.stores.tables import foreign, macs, reads, rows, tables
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.macs import CONTENT, Content, Marks
 from ce_engine.stores.tables.packing import lengthen
-from ce_engine.stores.tables.rows import Values
 
 
 _NAMED = 3
@@ -69,8 +68,11 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     chain = reads.chain(connection, scope)
     if found is None or chain is None:
         return None
-    row, key = found._asdict(), chain_keys(secret, scope.key).own
-    carried = {n: bytes(made) for n, made in sql.EVENT_MACS.all(connection, {"this": row["id"]})}
+    row, key = rows.session_values(found._asdict()), chain_keys(secret, scope.key).own
+    carried = {
+        n: tables.as_bytes(made) or b""
+        for n, made in sql.EVENT_MACS.all(connection, {"this": row["id"]})
+    }
     ends = [e.seq or 0 for e in chain.events if _ends(e)]
     events = chain.events[max(ends, default=0) :]
     log = _Log(is_older=row["macs_mac"] is None and row["head_mac"] is None)
@@ -102,7 +104,7 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
 
 
-def _says_anything(row: Values) -> bool:
+def _says_anything(row: rows.Values) -> bool:
     """Whether the session's own row has content, or tells of any."""
     names = ("summary", "meta", "last_seq", "last_evidence", "last_event_seq")
     return bool(row["salt"]) and any(row[name] for name in names)

@@ -23,11 +23,9 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
-    CutMark,
     EventChain,
     EvidenceRow,
     MessageRow,
-    Placeholder,
     SessionInfo,
     SessionState,
     SummaryRow,
@@ -66,8 +64,10 @@ def key_values(scope: Scope) -> dict[str, str]:
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id, _s.c.project_id, _IS_THERE).where(of_key())
+MOST = 0x7FFFFFFF
+"""No version is greater; a sum of what somebody put there may be more than SQLite counts."""
 _SETTINGS = (
-    select(func.coalesce(func.sum(tables.settings.c.version), 0))
+    select(func.coalesce(func.sum(tables.settings.c.version.bitwise_and(MOST)), 0))
     .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
     .scalar_subquery()
 )
@@ -154,11 +154,13 @@ def state(
     return SessionState(
         head=rows.head(head),
         rows=messages(connection, this, after_seq),
-        cuts=[CutMark(*row) for row in connection.execute(_CUTS, {"this": this})],
+        cuts=[rows.cut_mark(row) for row in connection.execute(_CUTS, {"this": this})],
         summaries=summaries(connection, this),
         open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],
         evidence=evidence(connection, this, after_evidence),
-        placeholders=[Placeholder(*r) for r in connection.execute(_PLACEHOLDERS, {"this": this})],
+        placeholders=[
+            rows.placeholder(r) for r in connection.execute(_PLACEHOLDERS, {"this": this})
+        ],
     )
 
 
@@ -252,16 +254,16 @@ _CHOSEN = (
 )
 """Chosen first, so that nothing is counted of a session that is left out."""
 
-_SESSIONS = (
+_SESSIONS = Query(
     select(
         _s.c.session_id,
         _s.c.user_id,
         _s.c.account_id,
         _s.c.frameworks,
-        _count(_m),
-        _count(tables.tool_calls),
-        _count(_e),
-        _count(_t),
+        _count(_m).label("messages"),
+        _count(tables.tool_calls).label("calls"),
+        _count(_e).label("evidences"),
+        _count(_t).label("turns"),
         _s.c.ephemeral,
         _s.c.created_at,
         _s.c.updated_at,
@@ -291,16 +293,26 @@ def list_sessions(
         "since": since,
         "most": _ALL if limit is None else limit,
     }
-    found = [SessionInfo(*row) for row in connection.execute(_SESSIONS, values)]
-    for info in found:
-        info.frameworks = sorted(info.frameworks or ())
-    return found
+    found = [rows.session_info(row) for row in _SESSIONS.all(connection, values)]
+    return [info for info in found if info is not None]
+
+
+_KEYS = Query(select(_s.c.id, _s.c.account_id, _s.c.user_id, _s.c.session_id))
 
 
 def keys(connection: Connection) -> list[tuple[str, str, str]]:
-    """Of all sessions, deleted ones too."""
-    found = connection.execute(select(_s.c.account_id, _s.c.user_id, _s.c.session_id))
-    return sorted((account, user, session) for account, user, session in found)
+    """Of all sessions, deleted ones too, but for those whose names are none."""
+    found = [rows.names(names) for _, *names in _KEYS.all(connection, {})]
+    return sorted((names[0], names[1], names[2]) for names in found if names is not None)
+
+
+def nameless(connection: Connection) -> list[str]:
+    """Sessions that are in no list, and that no name finds: a sentence each."""
+    return [
+        f"the session in row {number} of the table {_s.name} has a name that is none"
+        for number, *names in _KEYS.all(connection, {})
+        if rows.names(names) is None
+    ]
 
 
 def list_evidences(

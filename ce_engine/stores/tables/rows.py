@@ -18,12 +18,13 @@ from ce_engine.schema.rows import (
     MessageRow,
     Placeholder,
     SessionHead,
+    SessionInfo,
     SummaryRow,
     ToolCallRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.codec import compact
+from ce_engine.stores.codec import compact, escape, from_json, unescape
 from ce_engine.stores.tables import tables
 
 
@@ -57,7 +58,51 @@ HEAD = [
 
 def head(values: Sequence[Any]) -> SessionHead:
     """From the columns `HEAD`."""
+    _numbers(4, values[:4])
     return SessionHead(*values)
+
+
+def _numbers(count: int, values: Sequence[Any]) -> Sequence[int]:
+    """Numbers, of a database that keeps in such a column what somebody puts there."""
+    if [value.__class__ for value in values] != [int] * count:
+        raise TypeError("a column of numbers has something else in it")
+    return values
+
+
+_BLOBS = ("salt", "macs", "macs_mac", "head_mac")
+_COUNTS = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "access_count")
+
+
+def session_values(row: Values) -> Values:
+    """A session's own row as the database has it, of the types that its columns have."""
+    _numbers(len(_COUNTS), [row[name] for name in _COUNTS])
+    return row | {name: tables.as_bytes(row[name]) for name in _BLOBS}
+
+
+def names(values: Sequence[Any]) -> list[str] | None:
+    """Names as the database has them; `None` where somebody put there what no name of ours is kept as."""
+    try:
+        found = [unescape(value) for value in values]
+        return found if [escape(name) for name in found] == list(values) else None
+    except _NO_NAME:
+        return None
+
+
+_NO_NAME = (ValueError, TypeError, AttributeError)
+
+
+def session_info(values: Sequence[Any]) -> SessionInfo | None:
+    """From a row as the database has it; `None` if it cannot be told of: that ends no list of the others."""
+    session_id, user_id, account_id, frameworks, *counts, ephemeral, created_at, updated_at = values
+    told = names([session_id, user_id, account_id, created_at, updated_at])
+    try:
+        known = sorted(map(str, from_json(frameworks) if frameworks else ()))
+    except _NO_NAME:
+        known = []
+    if told is None:
+        return None
+    fields: list[Any] = [*told[:3], known, *counts, bool(ephemeral), *told[3:]]
+    return SessionInfo(*fields)
 
 
 _IN_MESSAGE = ("message_id", "parent_id", "at", "seq", "content", "role")
@@ -80,6 +125,7 @@ _OF_ROW = (
     "redactor_version",
     "late",
 )
+_TOKENS, _LENGTH = _OF_ROW.index("tokens"), _OF_ROW.index("length")
 MESSAGE = [tables.messages.c[name] for name in (*_IN_MESSAGE, "extra", *_OF_ROW)]
 _IN_COLUMNS = frozenset(_IN_MESSAGE)
 _row_fields, _message_fields = _fields(_OF_ROW), _fields(_IN_MESSAGE)
@@ -105,6 +151,8 @@ def message_row(values: Sequence[Any]) -> MessageRow:
     }
     if extra:
         fields |= extra
+    if not rest[_TOKENS].__class__ is rest[_LENGTH].__class__ is int:
+        raise TypeError("a message's tokens or length are no numbers")
     return MessageRow(Message.model_validate(fields), *rest)
 
 
@@ -144,6 +192,7 @@ def evidence_body(evidence: Evidence) -> Values:
 def evidence_row(values: Sequence[Any]) -> EvidenceRow:
     """From the columns `EVIDENCE` and the content of the message that has it."""
     evidence_id, body, content, *rest, of_message = values
+    _numbers(2, (rest[1], rest[-1]))
     fields = {**body, "evidence_id": evidence_id, "content": of_message or content}
     return EvidenceRow(Evidence.model_validate(fields), *rest)
 
@@ -194,6 +243,7 @@ def turn_values(session: int, row: TurnRow) -> Values:
 def turn_row(values: Sequence[Any]) -> TurnRow:
     """From the columns `TURN`."""
     row = TurnRow(*values)
+    _numbers(1, [row.attempt])
     row.status = TurnStatus(row.status)
     row.attempts = row.attempts or []
     row.report = row.report or {}
@@ -227,7 +277,21 @@ def cut_values(session: int, mark: CutMark) -> Values:
     return {"session": session} | _cut_fields(mark)
 
 
+def cut_mark(values: Sequence[Any]) -> CutMark:
+    """From the columns `CUT`."""
+    mark = CutMark(*values)
+    _numbers(1, [mark.budget])
+    return mark
+
+
 PLACEHOLDER: list[Column[Any]] = [tables.placeholders.c[n] for n in ("label", "mac", "number")]
+
+
+def placeholder(values: Sequence[Any]) -> Placeholder:
+    """From the columns `PLACEHOLDER`."""
+    item = Placeholder(*values)
+    _numbers(1, [item.number])
+    return item
 
 
 def placeholder_values(session: int, item: Placeholder) -> Values:

@@ -17,7 +17,7 @@ from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.codec import from_json, to_json, unescape
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import StoredSetting
-from ce_engine.stores.tables import tables
+from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables.compiled_statements import Command, Query, inserting
 
 
@@ -64,21 +64,22 @@ def get(connection: Connection, scope: Scope, name: str, secret: Secret) -> Sett
 def _in_project(connection: Connection, scope: Scope, secret: Secret) -> Owned:
     key = dict(zip(_PROJECT, (*owned.owner_of(scope), scope.project_id), strict=True))
     stored = _stored(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
-    return judged(owned.owner_of(scope), stored, secret)
+    return owned_of(owned.owner_of(scope), stored, secret)
 
 
-def judged(owner: Owner, stored: Stored, secret: Secret) -> Owned:
+def owned_of(owner: Owner, stored: Stored, secret: Secret) -> Owned:
     """The settings with what their MACs say; without any, no secret is asked for, nor made."""
     has_macs = any(each.macs for each in stored.values())
-    return setting_macs.judged(setting_macs.key_of(secret(), owner) if has_macs else None, stored)
+    return setting_macs.owned_of(setting_macs.key_of(secret(), owner) if has_macs else None, stored)
 
 
 def _stored(found: Iterable[Any]) -> dict[Owner, Stored]:
     """Rows by their owners; what is sealed is opened."""
     owners: dict[Owner, Stored] = {}
-    for account, user, project, name, version, value, macs in found:
-        owner = unescape(account), unescape(user)
-        place = unescape(project), unescape(name)
+    for *key, version, value, macs in found:
+        if (names := rows.names(key)) is None:  # nobody's: `nameless` tells of it
+            continue
+        owner, place = (names[0], names[1]), (names[2], names[3])
         setting = _as_kept(version, value, macs)
         try:
             with sealing.of_session((*owner, "")):
@@ -98,8 +99,11 @@ def _opened(value: Any) -> Any:
 
 def _as_kept(version: Any, value: Any, macs: Any) -> StoredSetting:
     """A row without its value opened; SQLite keeps in a column what somebody puts there, of any type."""
-    is_version, is_macs = isinstance(version, int), isinstance(macs, bytes | memoryview | None)
+    is_version = isinstance(version, int) and 0 <= version <= reads.MOST
+    is_macs = isinstance(macs, bytes | memoryview | None)
     kept = bytes(macs or b"") if is_macs else b""
+    if len(kept) not in (0, 2 * setting_macs.BYTES):
+        kept, is_macs = b"", False
     return StoredSetting(
         value, version if is_version else 0, kept, is_spoilt=not (is_version and is_macs)
     )
@@ -124,12 +128,13 @@ def put(
 def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
     owner = account_id, user_id
-    rows = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
+    found = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
     stored = {  # no value is opened: it may be spoilt
         (unescape(project), unescape(name)): _as_kept(version, value, macs)
-        for *_, project, name, version, value, macs in rows
+        for *_, project, name, version, value, macs in found
+        if rows.names((project, name)) is not None
     }
-    known = judged(owner, stored, secret)
+    known = owned_of(owner, stored, secret)
     new, gone = owned.emptied(known)
     if new != known:
         _write(connection, owner, {}, new, secret)
@@ -157,25 +162,33 @@ def _write(connection: Connection, owner: Owner, known: Owned, new: Owned, secre
 def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Setting]:
     """By account, user, project and name what owners set."""
     stored = _stored(_ALL.all(connection, {}))
-    return owned.listed({owner: judged(owner, each, secret) for owner, each in stored.items()})
+    return owned.listed({owner: owned_of(owner, each, secret) for owner, each in stored.items()})
 
 
 def check(
     connection: Connection, secret: Secret, account_id: str | None, user_id: str | None
 ) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what the MACs say."""
-    rows: dict[Owner, list[Any]] = {}
+    mine: dict[Owner, list[Any]] = {}
     for row in _ALL.all(connection, {}):
-        owner = unescape(row[0]), unescape(row[1])
+        if (names := rows.names(row[:4])) is None:
+            continue
+        owner = names[0], names[1]
         if account_id in (None, owner[0]) and user_id in (None, owner[1]):
-            rows.setdefault(owner, []).append(row)
+            mine.setdefault(owner, []).append(row)
     found: dict[Owner, Stored | ContextEngineError] = {}
-    for owner, mine in rows.items():
+    for owner, each in mine.items():
         try:
-            found[owner] = _stored(mine)[owner]
+            found[owner] = _stored(each)[owner]
         except (ValueError, TypeError) as error:
             found[owner] = FileDamagedError(
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
                 "anew, or delete it"
             )
-    return setting_macs.checked(secret, found)
+    return setting_macs.checks_of_owners(secret, found)
+
+
+def nameless(connection: Connection) -> list[str]:
+    """Settings of which nobody can say whose they are: a sentence each."""
+    names = [row[:4] for row in _ALL.all(connection, {}) if rows.names(row[:4]) is None]
+    return [f"a setting in the table {_t.name} has a name that is none" for _ in names]

@@ -45,6 +45,30 @@ class StoredForm(TypeDecorator[Any]):
         return None if value is None else self.read(value)
 
 
+class Bytes(LargeBinary):
+    """Bytes as they are; what is done with a text that somebody wrote there, its reader says.
+
+    SQLite keeps a number there, too, of which `bytes` would make as many zeros.
+    """
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        del dialect, coltype
+        return lambda value: value if isinstance(value, str) else as_bytes(value)
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """What the driver gives of such a column.
+
+    Raises:
+        TypeError: somebody put something else there.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    raise TypeError(f"a column of bytes has a {type(value).__name__} in it")
+
+
 class Text(StoredForm):
     """Any Python text, NUL and half surrogate pairs included."""
 
@@ -56,7 +80,7 @@ class Short(StoredForm):
     """Any text; ids, hashes and times in fewer bytes."""
 
     cache_ok = True
-    impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
+    impl, write, read = Bytes, staticmethod(shorten), staticmethod(lengthen)
 
 
 class Json(StoredForm):
@@ -71,7 +95,7 @@ class Packed(StoredForm):
     """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
 
     cache_ok = True
-    impl, read = LargeBinary, staticmethod(unpack)
+    impl, read = Bytes, staticmethod(unpack)
     write = staticmethod(lambda value: pack(value) if value else None)
 
 
@@ -110,7 +134,7 @@ class SealedPacked(Sealed):
     """Plain data in few bytes."""
 
     cache_ok = True
-    impl, form, kind = LargeBinary, Packed, bytes
+    impl, form, kind = Bytes, Packed, bytes
     seal, unseal = staticmethod(sealing.seal), staticmethod(sealing.unseal)
 
 
@@ -184,7 +208,7 @@ sessions = Table(
     _number("last_evidence"),
     _number("last_event_seq"),
     _text("chain_head"),
-    Column("salt", LargeBinary, nullable=False),
+    Column("salt", Bytes, nullable=False),
     _text("key_id"),
     _flag("ephemeral"),
     _text("project_id"),
@@ -195,9 +219,9 @@ sessions = Table(
     Column("frameworks", Json),
     Column("summary", SealedJson("ce_sessions.summary")),
     Column("meta", SealedJson("ce_sessions.meta")),
-    Column("macs", LargeBinary),
-    Column("macs_mac", LargeBinary),
-    Column("head_mac", LargeBinary),
+    Column("macs", Bytes),
+    Column("macs_mac", Bytes),
+    Column("head_mac", Bytes),
     UniqueConstraint("account_id", "user_id", "session_id"),
 )
 """`macs` are of rows that no event tells of yet, `macs_mac` is of all that events carry (`NULL`: an older
@@ -214,9 +238,9 @@ messages = Table(
     _short("origin"),
     _maybe("speaker"),
     _maybe_short("at"),
-    Column("key", LargeBinary, nullable=False),
-    Column("loose_key", LargeBinary, nullable=False),
-    Column("host_id", LargeBinary),
+    Column("key", Bytes, nullable=False),
+    Column("loose_key", Bytes, nullable=False),
+    Column("host_id", Bytes),
     _text("lane_key"),
     _maybe_short("turn_id"),
     _short("request_id"),
@@ -241,7 +265,7 @@ evidence = Table(
     _session(),
     _number("seq"),
     _short("evidence_id"),
-    Column("dedup_key", LargeBinary, nullable=False),
+    Column("dedup_key", Bytes, nullable=False),
     _number("tokens"),
     _maybe_short("turn_id"),
     _maybe_short("message_id"),
@@ -331,7 +355,7 @@ events = Table(
     _short("hash"),
     Column("extra", SealedPacked("ce_events.extra")),
     Column("payload", SealedPacked("ce_events.payload")),
-    Column("macs", LargeBinary),
+    Column("macs", Bytes),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "event_id"),
     sqlite_with_rowid=False,
@@ -344,7 +368,7 @@ placeholders = Table(
     Column("id", RowNumber, primary_key=True),
     _session(),
     _text("label"),
-    Column("mac", LargeBinary, nullable=False),
+    Column("mac", Bytes, nullable=False),
     _number("number"),
     UniqueConstraint("session", "label", "mac"),
 )
@@ -358,7 +382,7 @@ settings = Table(
     _text("name"),
     _number("version"),
     Column("value", SealedText("ce_settings.value")),
-    Column("macs", LargeBinary),
+    Column("macs", Bytes),
     PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
 )
 """What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted. `macs` is the row's MAC and

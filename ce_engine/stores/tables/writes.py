@@ -89,7 +89,7 @@ def apply(
 def head_of(connection: Connection, scope: Scope) -> rows.Values | None:
     """The session's row, as the database has it."""
     found = sql.HEAD_TO_MOVE.first(connection, reads.key_values(scope))
-    return None if found is None else found._asdict()
+    return None if found is None else rows.session_values(found._asdict())
 
 
 def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:

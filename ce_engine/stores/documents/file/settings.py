@@ -93,7 +93,7 @@ class SettingsFiles:
     def of_all(self) -> dict[Owner, Owned]:
         """The settings of all owners whose files can be read: `damaged` names the others."""
         return {
-            owner: setting_macs.judged(self._key_of(owner), stored)
+            owner: setting_macs.owned_of(self._key_of(owner), stored)
             for owner, stored in self.stored().items()
             if not isinstance(stored, ContextEngineError)
         }
@@ -134,7 +134,7 @@ class SettingsFiles:
 
     def _load(self, path: Path, owner: Owner) -> Owned:
         stored = _stored(path, owner)
-        return setting_macs.judged(self._key_of(owner), stored) if stored else {}
+        return setting_macs.owned_of(self._key_of(owner), stored) if stored else {}
 
     def reseal(self, key_id: str, deadline: float) -> int:
         """Write files anew whose values are not under the key that seals now; how many values were not.

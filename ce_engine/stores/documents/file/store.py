@@ -179,7 +179,7 @@ class FileStore(DocumentStore):
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look() -> dict[tuple[str, str, str], SettingsCheck]:
             stored = self._settings.stored(account_id, user_id)
-            return setting_macs.checked(self._secret.read, stored)
+            return setting_macs.checks_of_owners(self._secret.read, stored)
 
         return await self._run(self._readers, look)
 

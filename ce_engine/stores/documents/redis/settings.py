@@ -58,7 +58,7 @@ class OwnersPages:
     def of_all(self, link: Link) -> dict[Owner, Owned]:
         """What all owners set, but for what cannot be read; it looks at every key of the database."""
         return {
-            owner: setting_macs.judged(self._key_of(owner), stored)
+            owner: setting_macs.owned_of(self._key_of(owner), stored)
             for owner, stored in self.stored(link).items()
             if not isinstance(stored, ContextEngineError)
         }
@@ -140,7 +140,7 @@ class OwnersPages:
         if not texts:
             return b"", {}
         stored = _stored(owner, texts, self._place.server)
-        owned = setting_macs.judged(self._key_of(owner), stored)
+        owned = setting_macs.owned_of(self._key_of(owner), stored)
         with self._mutex:
             self._cache[owner] = texts[0], owned
             while len(self._cache) > _KEPT_OWNERS:

@@ -189,7 +189,7 @@ class RedisStore(DocumentStore):
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look(link: Link) -> dict[tuple[str, str, str], SettingsCheck]:
             stored = self._settings.stored(link, account_id, user_id)
-            return setting_macs.checked(lambda: self.secret, stored)
+            return setting_macs.checks_of_owners(lambda: self.secret, stored)
 
         return await self._run(self._readers, look)
 
