@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10200,
+    "ce_engine/apps": 10210,
     "ce_engine/audit": 3350,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2840,
     "ce_engine/sessions": 1620,
-    "ce_engine/stores": 8190,
+    "ce_engine/stores": 8260,
     "ce_engine/testing": 2430,
     "ce_engine/text": 5325,
     "ce_engine/turns": 5860,
