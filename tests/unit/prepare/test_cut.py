@@ -137,7 +137,8 @@ def test_a_cut_inside_a_turn_leaves_its_question_when_the_next_one_comes() -> No
     found = cut([*items, *more], room=600, marks=made.marks)
     assert not found.moved
     assert left(split([*items, *more]), found) == [*kept, "a", "next"]
-    below = below_cut(split([*turns(3)[:-1], *items, *more]), made.marks.drop or "", "a counter")
+    lines = split([*turns(3)[:-1], *items, *more])
+    below = below_cut(lines, made.marks.drop or "", "a counter", lambda _: 0)
     assert below is None or below.anchor == "q0"
 
 
