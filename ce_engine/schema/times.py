@@ -17,9 +17,11 @@ def parse_time(text: object) -> datetime | None:
     """
     if not _DATE.match(str(text)):
         return None
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(str(text))
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        found.astimezone(UTC)  # which the first and the last day of all may have not
+        return found
     return None
 
 

@@ -99,8 +99,8 @@ class Node:
 
     def moment(self) -> str:
         """A number of seconds, or of milliseconds, since 1970 as a time."""
-        seconds = self.value / 1000 if self.value >= _MILLISECONDS else self.value
         try:
+            seconds = self.value / 1000 if self.value >= _MILLISECONDS else self.value
             return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
         except (ValueError, OverflowError, OSError):
             self.wrong("a time: ISO 8601, or seconds since 1970")

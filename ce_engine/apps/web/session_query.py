@@ -19,6 +19,7 @@ NOBODY = "-"
 """Stands for the user without a name, whose id is empty as no filter is."""
 MAX_CHARS = 300
 
+_LAST = datetime.max.replace(tzinfo=UTC)
 SPANS = {
     "1h": timedelta(hours=1),
     "24h": timedelta(hours=24),
@@ -195,5 +196,5 @@ class SessionQuery:
         if self.time:
             since = datetime.now(UTC) - SPANS[self.time]
         if until is not None and len(self.until) == len("2026-11-23"):
-            until += timedelta(days=1)
+            until = min(until, _LAST - timedelta(days=1)) + timedelta(days=1)
         return iso(since) if since else "", iso(until) if until else ""

@@ -52,6 +52,8 @@ def test_a_line_tells_what_the_calls_of_a_session_tell(talk_pages: TestClient) -
         ("time=1h", ALL),
         ("until=2001-01-01", []),
         ("since=2001-01-01", ALL),
+        ("until=9999-12-31", ALL),
+        ("since=0001-01-01T00:00:00%2B23:59", ALL),
         ("mark=conflicts", []),
         ("sort=session", ALL[::-1]),
         ("sort=session&turned=1", ALL),
