@@ -18,14 +18,17 @@ from ce_engine.prepare.choose.candidates import (
     Headings,
     Nomination,
     cost_of,
+    cost_together,
     fact_candidates,
     goes_back,
     lost_decision,
+    named_alone,
     nominate,
     not_looked_at,
     parted,
     pin_of,
     relevant,
+    with_first,
     with_results,
     with_text,
     worth_adding,
@@ -123,6 +126,7 @@ class _Assembly:
         self.chooser = BlockChooser(pruner, config, sources.now)
         self.notes = Notes(self.sections, self.chooser)
         self.steps_out: list[list[str]] = []
+        self.free = 0
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -223,7 +227,7 @@ class _Assembly:
         if sharing and left > 0:
             left -= self._tell(contexts, left)
         notes = room - out.cut.tokens - left
-        left = self.held.fit(left)
+        left = self.free = self.held.fit(left)
         if was_cut:
             left = min(
                 left, max(0, self.cutter.returns(out.cut, room, begins=self._begins) - notes)
@@ -295,12 +299,12 @@ class _Assembly:
                     allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(offered, query, sent, allowed)
-            if near and nominated.missed:
-                asks_back = partial(self._goes_back, settled, query, sent)
-                self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
                 left = allowed = left + self.held.release()
                 nominated = self._nominated(offered, query, sent, left)
+            if near and nominated.missed:
+                asks_back = partial(self._goes_back, settled, query, sent)
+                self.out.crowded |= self._gives_way(nominated, near, asks_back)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < allowed // 4:
                 lost = self._lost(together, offered, agreed)
@@ -327,10 +331,19 @@ class _Assembly:
         costs = accumulate(cost_of(each, self.sources, self.config.locale) for each in results)
         return [each for each, cost in zip(results, costs, strict=True) if cost <= tokens]
 
-    def _goes_back(self, found: Sequence[Candidate], query: str, sent: frozenset[int]) -> bool:
-        """Whether the question goes back to what was said before the talk around it."""
-        asked = self._task_entry
-        return goes_back(found, self._pinned, partial(self.sources.around, query, sent, asked))
+    def _goes_back(
+        self, found: Sequence[Candidate], query: str, sent: frozenset[int], share: float = 1.0
+    ) -> bool:
+        """Whether the question goes back to what was said before the talk around it: it is nearer than a share of it."""
+        around = partial(self.sources.around, query, sent, self._task_entry)
+        return goes_back(found, self._pinned, around, share)
+
+    def _named(self, found: Sequence[Candidate], query: str) -> list[Candidate]:
+        """What says what the question names exactly, where nothing that goes out does."""
+        pins = self.out.pins.values()
+        return named_alone(
+            found, query, lambda: [*self.groups.texts(), *(pin.text for pin in pins)]
+        )
 
     @property
     def _task_entry(self) -> int:
@@ -377,21 +390,35 @@ class _Assembly:
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
     ) -> Nomination:
-        sources = self.sources
-        if self.own:
-            back = self.policy is CHAT and self._goes_back(found, query, sent)
-            added = self.out.cut.stands and not back
-            nearest = partial(sources.nearest, query, sent, self._task_entry) if added else None
-            found = worth_adding(found, self._pinned, nearest, self.policy.near)
-            if not back:
-                left = min(left, self.cutter.refill(self.out.cut, self._room(0), found))
-        most = self.config.prune.max_retrieved_chunks
+        if not self.own:
+            return self._nominate(found, query, left)
+        named = self._named(found, query) if self._begins or self.policy is CHAT else []
+        new = worth_adding(found, self._pinned, None, 0.0)
+        if self.policy is CHAT and (named or self._goes_back(found, query, sent)):
+            return self._nominate(with_first(named, new), query, left)
+        stands = self.out.cut.stands
+        nearest = partial(self.sources.nearest, query, sent, self._task_entry) if stands else None
+        near = with_first(named, worth_adding(found, self._pinned, nearest, self.policy.near))
+        if named:  # it says the same in no other words: what is free is there for it
+            wanted = cost_together(named, self.sources, self.config.locale)
+            left = max(left, min(self.free, wanted))
+        least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
+        made = self._nominate(near, query, least)
+        may = self.policy is CHAT and not (stands and made.missed)
+        if may and self._goes_back(found, query, sent, self.policy.may_go_back):
+            share = self.policy.filled if stands else self.policy.refilled
+            free = made.left + left - least
+            made = self._nominate(new, query, left - int(free * (1 - share)))
+            made.missed = False  # for what may be needed, nothing gives way
+        return made
+
+    def _nominate(self, found: Sequence[Candidate], query: str, left: int) -> Nomination:
         return nominate(
             found,
             query,
             left=left,
-            most=most,
-            headings=Headings(sources, self.config.locale, self.today),
+            most=self.config.prune.max_retrieved_chunks,
+            headings=Headings(self.sources, self.config.locale, self.today),
             stays=self.policy is TOOLS,
         )
 
