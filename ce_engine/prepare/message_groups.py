@@ -10,6 +10,10 @@ from typing import Any
 from ce_engine.schema.enums import Origin
 
 
+TURNS_WITHOUT = 10
+"""Turns without a tool after which an agent's line is a talk again."""
+
+
 @dataclass(slots=True)
 class MessageItem:
     """One message of the line.
@@ -64,6 +68,21 @@ class MessageGroup:
         return self.items[0].origin is Origin.TASK
 
 
+def turns_since_tools(groups: Sequence[MessageGroup], turns: int | None = None) -> int | None:
+    """Turns that began since a message asked for a tool; `None` if none did.
+
+    Args:
+        groups: in their order.
+        turns: those of what stands before them.
+    """
+    since = 0
+    for group in reversed(groups):
+        if any(item.calls for item in group.items):
+            return since
+        since += group.begins_turn
+    return None if turns is None else turns + since
+
+
 def task_above(groups: Sequence[MessageGroup], at: int) -> int | None:
     """The task of a turn that a cut stands in the midst of: without it nobody knows what is answered.
 
@@ -87,8 +106,8 @@ class BelowCut:
         tokens: what they cost.
         places: the entries of the messages.
         entries: the same, to look one up.
-        uses_tools: whether any of them asks for a tool.
         saved: by the forms that its results have.
+        turns_since_tools: turns that began since a message of it, or before it, asked for a tool; `None` if none did.
         told: what the archive tells of them.
     """
 
@@ -100,8 +119,8 @@ class BelowCut:
     tokens: int
     places: Sequence[int]
     entries: frozenset[int]
-    uses_tools: bool = False
     saved: int = 0
+    turns_since_tools: int | None = None
     told: dict[str, Any] = field(default_factory=dict)
 
     def joined(self, more: BelowCut) -> BelowCut:
@@ -114,7 +133,6 @@ class BelowCut:
             tokens=self.tokens + more.tokens,
             places=[*self.places, *more.places],
             entries=self.entries | more.entries,
-            uses_tools=self.uses_tools or more.uses_tools,
             saved=self.saved + more.saved,
         )
 
@@ -148,8 +166,8 @@ def below_cut(
         sum(group.tokens for group in gone),
         places,
         frozenset(places),
-        any(item.calls for item in items),
         sum(map(saved, items)),
+        turns_since_tools(gone, None if known is None else known.turns_since_tools),
     )
     return below if known is None else known.joined(below)
 
@@ -170,9 +188,7 @@ class MessageLine:
 
     @property
     def uses_tools(self) -> bool:
-        """Whether a message of it asks for a tool, below the cut or above it."""
-        for group in self.groups:
-            for item in group.items:
-                if item.calls:
-                    return True
-        return self.below is not None and self.below.uses_tools
+        """Whether it is an agent's: one of the last turns asked for a tool, below the cut or above it."""
+        turns = self.below.turns_since_tools if self.below is not None else None
+        since = turns_since_tools(self.groups, turns)
+        return since is not None and since <= TURNS_WITHOUT

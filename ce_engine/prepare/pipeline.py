@@ -23,14 +23,17 @@ from ce_engine.prepare.choose.candidates import (
     Nomination,
     Withheld,
     cost_of,
+    cost_together,
     fact_candidates,
     goes_back,
     lost_decision,
+    named_alone,
     nominate,
     not_looked_at,
     parted,
     pin_of,
     relevant,
+    with_first,
     with_results,
     with_text,
     worth_adding,
@@ -311,12 +314,12 @@ class _Assembly:
                     allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(offered, query, sent, allowed)
-            if near and nominated.missed:
-                asks_back = partial(self._goes_back, settled, query, sent)
-                self.out.crowded |= self._gives_way(nominated, near, asks_back)
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
                 left = allowed = left + self._release()
                 nominated = self._nominated(offered, query, sent, left)
+            if near and nominated.missed:
+                asks_back = partial(self._goes_back, settled, query, sent)
+                self.out.crowded |= self._gives_way(nominated, near, asks_back)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < allowed // 4:
                 lost = [*self._lost(together, offered, agreed), *self._below_floor(recalled, near)]
@@ -349,10 +352,19 @@ class _Assembly:
         costs = accumulate(cost_of(each, self.sources, self.config.locale) for each in results)
         return [each for each, cost in zip(results, costs, strict=True) if cost <= tokens]
 
-    def _goes_back(self, found: Sequence[Candidate], query: str, sent: frozenset[int]) -> bool:
-        """Whether the question goes back to what was said before the talk around it."""
-        asked = self._task_entry
-        return goes_back(found, self._pinned, partial(self.sources.around, query, sent, asked))
+    def _goes_back(
+        self, found: Sequence[Candidate], query: str, sent: frozenset[int], share: float = 1.0
+    ) -> bool:
+        """Whether the question goes back to what was said before the talk around it: it is nearer than a share of it."""
+        around = partial(self.sources.around, query, sent, self._task_entry)
+        return goes_back(found, self._pinned, around, share)
+
+    def _named(self, found: Sequence[Candidate], query: str) -> list[Candidate]:
+        """What says what the question names exactly, where nothing that goes out does."""
+        pins = self.out.pins.values()
+        return named_alone(
+            found, query, lambda: [*self.groups.texts(), *(pin.text for pin in pins)]
+        )
 
     @property
     def _task_entry(self) -> int:
@@ -410,31 +422,47 @@ class _Assembly:
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
     ) -> Nomination:
-        sources, locale, recall = self.sources, self.config.locale, self.out.recall
-        far: list[Candidate] = []
-        if self.own:
-            back = self.policy is CHAT and self._goes_back(found, query, sent)
-            if recall is not None and self.policy is CHAT:
-                recall.goes_back = back
-            added = self.out.cut.stands and not back
-            nearest = partial(sources.nearest, query, sent, self._task_entry) if added else None
-            near = worth_adding(found, self._pinned, nearest, self.policy.near)
-            there = {each.id for each in near} | self._pinned
-            far, found = [each for each in found if each.id not in there], near
-            if not back:
-                left = min(left, self.cutter.refill(self.out.cut, self._room(0), found))
+        if not self.own:
+            return self._nominate(found, query, left)
+        talks = self.policy is CHAT
+        named = self._named(found, query) if self._begins or talks else []
+        new = worth_adding(found, self._pinned, None, 0.0)
+        back = talks and (bool(named) or self._goes_back(found, query, sent))
+        if talks and self.out.recall is not None:
+            self.out.recall.goes_back = back
+        if back:
+            return self._nominate(with_first(named, new), query, left)
+        stands = self.out.cut.stands
+        nearest = partial(self.sources.nearest, query, sent, self._task_entry) if stands else None
+        near = with_first(named, worth_adding(found, self._pinned, nearest, self.policy.near))
+        if named:  # it says the same in no other words: what is free is there for it
+            wanted = cost_together(named, self.sources, self.config.locale)
+            left = max(left, min(self.free, wanted))
+        least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
+        made = self._nominate(near, query, least)
+        may = talks and not (stands and made.missed)
+        if may and self._goes_back(found, query, sent, self.policy.may_go_back):
+            share = self.policy.filled if stands else self.policy.refilled
+            free = made.left + left - least
+            near, made = new, self._nominate(new, query, left - int(free * (1 - share)))
+            made.missed = False  # for what may be needed, nothing gives way
+        there = {each.id for each in near} | self._pinned
+        sources, locale = self.sources, self.config.locale
+        far = [each for each in found if each.id not in there]
+        made.decisions += (lost_decision(each, sources, locale, NOT_NEARER) for each in far)
+        return made
+
+    def _nominate(self, found: Sequence[Candidate], query: str, left: int) -> Nomination:
         why = OVER_SHARE if self.policy is TOOLS else OVER_RESERVE
-        made = nominate(
+        return nominate(
             found,
             query,
             left=left,
             most=self.config.prune.max_retrieved_chunks,
-            headings=Headings(sources, locale, self.today),
+            headings=Headings(self.sources, self.config.locale, self.today),
             stays=self.policy is TOOLS,
             withheld=Withheld(max(0, self.free - left), why),
         )
-        made.decisions += (lost_decision(each, sources, locale, NOT_NEARER) for each in far)
-        return made
 
     def _asks(self) -> bool:
         """Whether what relevance brings in is chosen in this call: once a question, and when the cut moves."""

@@ -25,6 +25,7 @@ from ce_engine.schema.document import ContextBlock, Ref
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.quote import quote
+from ce_engine.text.relevance.exact_names import exact_names, says
 
 
 FLOOR = 0.15
@@ -319,6 +320,14 @@ def cost_of(
     return cost
 
 
+def cost_together(
+    candidates: Iterable[Candidate], sources: CandidateSources, locale: Locale
+) -> int:
+    """Tokens of candidates with the frame that they stand in."""
+    snippets = [candidate.snippet for candidate in candidates]
+    return sources.count(quote(knowledge(snippets, locale), locale)) + 2 * FRAMING
+
+
 def pin_of(
     chosen: Iterable[Candidate], locale: Locale, today: str, steps: Sequence[Sequence[str]] = ()
 ) -> Pin | None:
@@ -354,7 +363,10 @@ def parted(
 
 
 def goes_back(
-    found: Iterable[Candidate], pinned: Collection[str], around: Callable[[], float]
+    found: Iterable[Candidate],
+    pinned: Collection[str],
+    around: Callable[[], float],
+    share: float = 1.0,
 ) -> bool:
     """Whether a question goes back to what was said earlier: something of it is nearer than the talk around it.
 
@@ -362,10 +374,37 @@ def goes_back(
         found: candidates.
         pinned: ids of those that stand before earlier questions, which are not counted.
         around: gives the score of the nearest of the messages right before the question, which lends them its words.
+        share: of that score, what another one needs.
     """
     new = (c.score for c in found if c.id.startswith(MESSAGE) and c.id not in pinned)
     nearest = max(new, default=0.0)
-    return nearest > 0.0 and nearest > around()
+    return nearest > 0.0 and nearest > share * around()
+
+
+def named_alone(
+    found: Sequence[Candidate], query: str, there: Callable[[], Iterable[str]]
+) -> list[Candidate]:
+    """What users said of what the question names exactly, where nothing that goes out says it.
+
+    What many of them say is no name of anything. Answers and results of tools come back by what is taken from them.
+
+    Args:
+        found: candidates, best first.
+        query: the question.
+        there: gives the texts that go out, without the question.
+    """
+    named: dict[str, Candidate] = {}
+    for name in exact_names(query):
+        is_said = says(name)
+        saying = [c for c in found if c.snippet.kind == "user" and is_said(c.snippet.text)]
+        if 0 < len(saying) <= ALWAYS and not any(map(is_said, there())):
+            named |= {each.id: each for each in saying}
+    return list(named.values())
+
+
+def with_first(firsts: Sequence[Candidate], found: Iterable[Candidate]) -> list[Candidate]:
+    """What was found, with some before all others."""
+    return list({each.id: each for each in (*firsts, *found)}.values())
 
 
 def worth_adding(

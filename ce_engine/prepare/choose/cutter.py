@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
-from ce_engine.prepare.choose.candidates import ALWAYS, FEW, MESSAGE, SHORT, cost_of, relevant
+from ce_engine.prepare.choose.candidates import (
+    ALWAYS,
+    FEW,
+    MESSAGE,
+    SHORT,
+    cost_of,
+    cost_together,
+    relevant,
+)
 from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import CHAT, TOOLS, policy
 from ce_engine.prepare.choose.tail import MESSAGES, tail
-from ce_engine.prepare.compose.render import knowledge
 from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.enums import Layer
-from ce_engine.text.quote import quote
 
 
 FREED = 0.1
@@ -208,8 +214,7 @@ class Cutter:
         is_talk = all(candidate.id.startswith(MESSAGE) for candidate in found)
         if self.policy is not CHAT or not cut.moved or not is_talk or not self.was_cut:
             return room
-        locale, best = self.config.locale, [candidate.snippet for candidate in found[:ALWAYS]]
-        least = self.sources.count(quote(knowledge(best, locale), locale)) + 2 * FRAMING
+        least = cost_together(found[:ALWAYS], self.sources, self.config.locale)
         return max(int(room * self.policy.low_water) - cut.tokens, least)
 
     def may_move(self, cut: Cut, room: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ce_engine.prepare.blocks.derive import conversation_blocks
 from ce_engine.prepare.choose.pruner_guard import BlockFate
@@ -74,6 +74,14 @@ class Groups:
             for item in group.items
             if item.n is not None and not (position in cut.shortened and item.is_tool_result)
         )
+
+    def texts(self) -> Iterator[str]:
+        """What goes out of the line, but for the task."""
+        line = self.out.line
+        yield from map(self.sources.text, line.system)
+        for position, group in enumerate(line.groups):
+            if position not in self.out.cut.dropped and position != line.task:
+                yield from map(self.sources.text, group.items)
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""

@@ -19,6 +19,10 @@ class CutPolicy:
         free: share of the room that a cut leaves free which goes on where the one before ended.
         lossless: share of the room that must be free where nothing but the forms of results changes.
         asked: share of the room that a new question may take for what it needs, whatever else is there.
+        may_go_back: of the score of the nearest of the newest messages, what another one needs so that a question may
+            go back to it.
+        filled: of the room that is free, what such a question may take.
+        refilled: the same where a cut moves.
         near: of the score of the nearest message that goes out, what another one needs to be added to a prefix.
     """
 
@@ -29,6 +33,9 @@ class CutPolicy:
     free: float = 0.0
     lossless: float = 0.0
     asked: float = 1.0
+    may_go_back: float = 0.75
+    filled: float = 0.75
+    refilled: float = 0.5
     near: float = 0.85
 
 

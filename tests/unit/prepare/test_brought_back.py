@@ -390,3 +390,46 @@ def test_what_the_app_would_have_sent_is_counted_as_its_own_messages_are(
         if n % 4 == 3:
             agent.answer("Some.")
     assert "CONTEXT_DEARER" not in agent.last.report.warnings
+
+
+def office(engine: ContextEngine, *, used_tool: int, asked: int, budget: int) -> Agent:
+    """A talk with one tool call, whose last question names an invoice of the first."""
+    agent = Agent(engine, budget, Scope(session_id=f"{used_tool} {asked} {budget}"))
+    for n in range(1, asked):
+        if n == 2:
+            agent.ask("Invoice 4711 of Acme is due on 3 March 三月三日; please remember it.")
+            agent.answer("Noted 记下了: invoice 4711, due on 3 March.")
+        elif n == used_tool:
+            agent.ask("What does the contract with Acme say about late payment?")
+            section = "Late payment costs 2 % a week. " + "Section text. " * 40
+            agent.use("c1", "read_contract", {"party": "Acme"}, section)
+            agent.answer("Late payment costs 2 % a week.")
+        else:
+            agent.ask(f"Tell me about room {n * n} on floor {n}, please, and what I have to bring.")
+            agent.answer(f"About room {n * n}: " + "bring a pen and be on time. " * 5)
+    agent.ask("When is invoice 4711 due 何时到期, and what does being late cost?")
+    return agent
+
+
+@pytest.mark.req("E-03")
+@pytest.mark.parametrize("budget", [700, 1000, 1500])
+def test_a_tool_call_long_ago_makes_no_agent_of_a_talk(engine: ContextEngine, budget: int) -> None:
+    """What a question needs had a tenth of the room, and there were 160 tokens free beside it."""
+    agent = office(engine, used_tool=12, asked=40, budget=budget)
+    assert agent.last.report.dropped
+    assert "Invoice 4711 of Acme is due on 3 March 三月三日" in agent.text
+    assert "Late payment costs 2 % a week" in agent.text
+    assert agent.last.report.token_used <= budget
+
+
+@pytest.mark.req("E-03")
+@pytest.mark.parametrize("used_tool", [33, 38])
+def test_what_an_agent_s_question_names_exactly_has_what_room_is_free(
+    engine: ContextEngine, used_tool: int
+) -> None:
+    """A text that shares more words with it took the tenth that a question has."""
+    for budget in (600, 700):
+        agent = office(engine, used_tool=used_tool, asked=40, budget=budget)
+        assert agent.last.report.dropped
+        assert "Invoice 4711 of Acme is due on 3 March 三月三日" in agent.text, budget
+        assert agent.last.report.token_used <= budget

@@ -371,6 +371,58 @@ def test_a_question_that_goes_back_gets_what_fits_not_only_what_is_nearest(
     chat.replays()
 
 
+def below(prepared: Prepared) -> int:
+    """Groups that the cut leaves out."""
+    return sum(d.count for d in prepared.report.prune_decisions if d.reason == "below_cut")
+
+
+def test_a_question_that_may_go_back_gets_of_what_is_free_and_nothing_gives_way(
+    engine: ContextEngine,
+) -> None:
+    """Nothing earlier is nearer than the talk around it, to which it lends its own words; but not much is missing."""
+    chat = Chat(engine, config(2400), fact="The north boiler in Leeds is serviced by Ann.")
+    stock = [f"Part {n} for a boiler 锅炉 is in stock." for n in range(6)]
+    for fact in stock:
+        chat.ask(fact, "Noted.")
+    while any(stock[-1] in content for _, content in chat.sent[-1]):
+        chat.talk()
+    chat.ask("Xylo?", "Zephyr: the north boiler in Leeds is serviced.")
+    for _ in range(6):
+        chat.talk()
+    asks = "Who services the north boiler in Leeds with the green bucket, on the ladder?"
+    asked_now = chat.ask(asks, "Ann.")
+    sent = "\n".join(content for _, content in parts(asked_now))
+    assert [fact for fact in stock if fact not in sent] == []
+    assert grows(chat.sent[-2:])
+    assert below(chat.told[-1]) == below(chat.told[-2])
+    assert asked_now.report.token_used < 2400 - (2400 - chat.told[-2].report.token_used) // 5
+    chat.replays()
+
+
+def test_what_stands_before_earlier_questions_leaves_before_the_cut_moves(
+    engine: ContextEngine,
+) -> None:
+    chat = Chat(engine, config(1200))
+    machines = {"Boiler": "Leeds", "Ferry": "Dover"}
+    facts = {
+        name: [f"{name} {n} was serviced in {town}, 发票 {7100 + n}." for n in range(14)]
+        for name, town in machines.items()
+    }
+    for told in [*facts["Boiler"], *facts["Ferry"]]:
+        chat.ask(told, "Noted.")
+    for _ in range(14):
+        chat.talk()
+    gone = 0
+    for name, town in machines.items():
+        gone = below(chat.told[-1])
+        chat.ask(f"Which {name} was serviced in {town}, and what are the 发票?", "These.")
+        sent = "\n".join(content for _, content in chat.sent[-1])
+        assert [fact for fact in facts[name] if fact not in sent] == []
+        chat.talk()
+    assert below(chat.told[-1]) == gone, "the second question moves no cut"
+    chat.replays()
+
+
 SUBJECTS = "ferry piano tent garden roof choir sofa parrot drone guitar kayak orchard".split()
 ASPECTS = "price date place colour weather insurance".split()
 
@@ -388,7 +440,7 @@ def test_a_talk_that_goes_on_is_cut_deep_so_that_the_cut_lasts(engine: ContextEn
             if len(chat.sent[-1]) < len(chat.sent[-2]):
                 cuts.append(told.report.token_used)
     assert len(cuts) >= 4
-    assert max(cuts) <= 600, "there is room for the questions to come"
+    assert max(cuts) <= 700, "there is room for the questions to come"
     chat.replays()
 
 
