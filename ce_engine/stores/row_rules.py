@@ -45,6 +45,13 @@ def check_place(scope: Scope, version: int, expected: int) -> None:
         )
 
 
+def check_kinds(writes: Iterable[Write]) -> None:
+    """Raise `TypeError` for what is no write: that is a caller's fault, not the store's."""
+    for write in writes:
+        if not isinstance(write, Write):
+            raise TypeError(f"a store takes no {type(write).__name__}; see ports.Store.apply")
+
+
 def check_version(scope: Scope, expected: int | None, found: int) -> None:
     """Raise `VersionConflictError` if `expected` is given and not `found`; 0 means no session."""
     if expected is not None and expected != found:

@@ -215,7 +215,7 @@ class Ticking:
 async def outcome(call: Awaitable[Any]) -> Any:
     try:
         return await call
-    except (ContextEngineError, KeyError) as error:
+    except (ContextEngineError, KeyError, TypeError) as error:
         return type(error)
 
 

@@ -76,12 +76,13 @@ class Groups:
         )
 
     def texts(self) -> Iterator[str]:
-        """What goes out of the line, but for the task."""
-        line = self.out.line
-        yield from map(self.sources.text, line.system)
+        """What goes out of the line, but for the task: as stored where it is, so that a replay reads the same."""
+        line, sources = self.out.line, self.sources
+        yield from map(sources.text, line.system)
         for position, group in enumerate(line.groups):
             if position not in self.out.cut.dropped and position != line.task:
-                yield from map(self.sources.text, group.items)
+                for item in group.items:
+                    yield sources.text(item) if item.n is None else sources.stored(item).content
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""

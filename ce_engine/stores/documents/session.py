@@ -157,6 +157,7 @@ def changed(
         VersionConflictError: `expected_version` is not the version, or the key is another one.
         SessionNotFoundError: there is no session to patch or delete, or it was deleted meanwhile.
     """
+    row_rules.check_kinds(writes)
     version = 0 if old is None or old.head.is_deleted else old.head.version
     row_rules.check_version(scope, expected_version, version)
     if not writes:

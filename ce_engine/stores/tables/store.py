@@ -36,7 +36,6 @@ from ce_engine.stores.tables import checking, reads, resealing, settings, tables
 from ce_engine.stores.tables.dialect import Database
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
-from ce_engine.stores.tables.writes import check_known
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
@@ -140,7 +139,7 @@ class SqlStore(BaseStore):
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
         now = self._clock.now_iso()
-        check_known(writes)
+        row_rules.check_kinds(writes)
 
         def work(connection: Connection, *, repeats: bool = False) -> PutResult:
             if any(isinstance(write, _DELETIONS) for write in writes):

@@ -323,10 +323,3 @@ HANDLERS: dict[type, Callable[[TableChange, Any], None]] = {
     DeleteSession: _delete_session,
     DeleteEvidence: _delete_evidence,
 }
-
-
-def check_known(writes: Sequence[Write]) -> None:
-    """Raise `TypeError` for what is no write: that is a caller's fault, not the store's."""
-    for write in writes:
-        if type(write) not in HANDLERS:
-            raise TypeError(f"a store takes no {type(write).__name__}; see ports.Store.apply")

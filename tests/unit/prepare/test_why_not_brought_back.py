@@ -104,7 +104,7 @@ def test_a_talk_says_why() -> None:
         engine = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
         met |= check(talk(engine, 420, 40, seed))
         engine.sync.close()
-    assert {"looked", "not_nearer", "over_reserve"} <= met
+    assert {"looked", "over_reserve"} <= met
 
 
 def test_an_agent_with_tools_says_why() -> None:
@@ -116,10 +116,9 @@ def test_an_agent_with_tools_says_why() -> None:
     assert {"looked", "chosen_before", "over_share"} <= met
 
 
-def test_a_question_that_does_not_go_back_leaves_the_invoice_out_though_there_is_room(
+def test_what_is_no_nearer_than_the_talk_around_the_question_is_told_so(
     engine: ContextEngine,
 ) -> None:
-    """The user's own question: why was it left out? Not for what scored better."""
     app = HostApp(engine, SCOPE, [system("You help.")])
     app.ask(INVOICE, "That is noted.", config=config(420))
     for n in range(14):
@@ -128,17 +127,12 @@ def test_a_question_that_does_not_go_back_leaves_the_invoice_out_though_there_is
         app.ask(f"And the lamp of warehouse {n}?", "Red.", config=config(420)).report
         for n in range(6)
     ]
-    seen = engine.sync.get_session(SCOPE)
-    assert seen is not None
-    name = f"m:{seen.session.messages[0].message_id}"
-    told = [(r, d) for r in reports for d in recalled(r) if d.block_id == name]
-    reasons = {d.reason for _, d in told if d.action == "dropped"}
-    assert reasons & {"not_nearer", "over_reserve"}
-    for report, decision in told:
-        if decision.reason == "not_nearer":
-            assert report.cut == "stands"
-            assert report.recall is not None
-            assert report.recall.goes_back is False
+    told = [r for r in reports if "not_nearer" in {d.reason for d in recalled(r)}]
+    assert told
+    for report in told:
+        assert report.cut == "stands"
+        assert report.recall is not None
+        assert report.recall.goes_back is False
 
 
 def test_what_is_far_behind_the_best_is_told_so(engine: ContextEngine) -> None:
