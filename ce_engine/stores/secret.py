@@ -54,7 +54,7 @@ def beside(database: Path) -> bytes:
         if private_files.is_link(path):
             raise StoreUnavailableError(
                 f"the key file {str(path)!r} is a symbolic link, which is not followed. Put the file "
-                f"itself there, or set {VARIABLE} to what it holds."
+                "itself there."
             ) from None
         raise StoreUnavailableError(
             f"the key file {str(path)!r} cannot be read or made ({error.strerror}). "
