@@ -10,10 +10,6 @@ from typing import Any
 from ce_engine.schema.enums import Origin
 
 
-TURNS_WITHOUT = 10
-"""Turns without a tool after which an agent's line is a talk again."""
-
-
 @dataclass(slots=True)
 class MessageItem:
     """One message of the line.
@@ -68,21 +64,6 @@ class MessageGroup:
         return self.items[0].origin is Origin.TASK
 
 
-def turns_since_tools(groups: Sequence[MessageGroup], turns: int | None = None) -> int | None:
-    """Turns that began since a message asked for a tool; `None` if none did.
-
-    Args:
-        groups: in their order.
-        turns: those of what stands before them.
-    """
-    since = 0
-    for group in reversed(groups):
-        if any(item.calls for item in group.items):
-            return since
-        since += group.begins_turn
-    return None if turns is None else turns + since
-
-
 def task_above(groups: Sequence[MessageGroup], at: int) -> int | None:
     """The task of a turn that a cut stands in the midst of: without it nobody knows what is answered.
 
@@ -107,7 +88,7 @@ class BelowCut:
         places: the entries of the messages.
         entries: the same, to look one up.
         saved: by the forms that its results have.
-        turns_since_tools: turns that began since a message of it, or before it, asked for a tool; `None` if none did.
+        uses_tools: whether any of them asks for a tool.
         told: what the archive tells of them.
     """
 
@@ -120,7 +101,7 @@ class BelowCut:
     places: Sequence[int]
     entries: frozenset[int]
     saved: int = 0
-    turns_since_tools: int | None = None
+    uses_tools: bool = False
     told: dict[str, Any] = field(default_factory=dict)
 
     def joined(self, more: BelowCut) -> BelowCut:
@@ -134,6 +115,7 @@ class BelowCut:
             places=[*self.places, *more.places],
             entries=self.entries | more.entries,
             saved=self.saved + more.saved,
+            uses_tools=self.uses_tools or more.uses_tools,
         )
 
 
@@ -167,7 +149,7 @@ def below_cut(
         places,
         frozenset(places),
         sum(map(saved, items)),
-        turns_since_tools(gone, None if known is None else known.turns_since_tools),
+        any(item.calls for item in items),
     )
     return below if known is None else known.joined(below)
 
@@ -188,7 +170,9 @@ class MessageLine:
 
     @property
     def uses_tools(self) -> bool:
-        """Whether it is an agent's: one of the last turns asked for a tool, below the cut or above it."""
-        turns = self.below.turns_since_tools if self.below is not None else None
-        since = turns_since_tools(self.groups, turns)
-        return since is not None and since <= TURNS_WITHOUT
+        """Whether a message of it asks for a tool, below the cut or above it."""
+        for group in self.groups:
+            for item in group.items:
+                if item.calls:
+                    return True
+        return self.below is not None and self.below.uses_tools

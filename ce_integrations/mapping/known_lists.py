@@ -17,16 +17,19 @@ Native = TypeVar("Native")
 LEAST = 8
 """Messages of a list that is worth being remembered."""
 
+LARGE = 20_000
+"""Characters that a message may hold beside its text: with pictures and artifacts it is mapped each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class _List:
     """What the messages of a list are, what they held, as copies, and what they are mapped to.
 
-    `chars` are those of their texts.
+    `chars` are those of the copies.
     """
 
     kinds: list[type]
-    states: list[Any]
+    states: list[_Copy | None]
     mapped: list[Mapped]
     chars: int = 0
 
@@ -101,10 +104,10 @@ class KnownLists(Generic[Native]):
             states = [
                 known.states[n] if same[n] else _copied(live[n], mapped[n]) for n in range(end)
             ]
-            chars = sum(map(_chars, mapped))
+            chars = sum(map(_chars, states))
         new = [*map(self._messages, natives[end:])]
-        states += map(_copied, live[end:], new)
-        return _List(kinds, states, mapped + new, chars + sum(map(_chars, new)))
+        copies = [*map(_copied, live[end:], new)]
+        return _List(kinds, states + copies, mapped + new, chars + sum(map(_chars, copies)))
 
 
 def _is_same(before: object, now: object) -> bool:
@@ -114,20 +117,54 @@ def _is_same(before: object, now: object) -> bool:
         return False
 
 
-def _chars(mapped: Mapped) -> int:
-    return sum(len(host.message.content) for host in mapped)
+def _chars(copy: _Copy | None) -> int:
+    return 0 if copy is None else copy.chars
 
 
 class _NotPlainError(Exception):
-    """A value that is neither text nor plain data."""
+    """A value that is neither text nor plain data, or that is too much to be kept twice."""
 
 
-def _copied(state: Mapping[str, Any], mapped: Mapped) -> Mapping[str, Any] | None:
+@dataclass(slots=True, eq=False)
+class _Copy:
+    """What a message held, to be compared with what it holds; `chars` counts its texts, and 8 for all else."""
+
+    most: int
+    chars: int = 0
+    state: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.state == other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def plain(self, value: Any, *, listed: bool = False) -> Any:
+        """A copy; numbers in lists, such as arguments of calls, are told apart by their types."""
+        kind = type(value)
+        self.chars += len(value) if kind is str else 8
+        if self.chars > self.most:
+            raise _NotPlainError
+        if kind is str or value is None:
+            return value
+        if kind is dict:
+            return {key: self.plain(each, listed=listed) for key, each in value.items()}
+        if kind is list:
+            return [self.plain(each, listed=True) for each in value]
+        if kind in (int, float, bool):
+            return _Number(value) if listed else value
+        raise _NotPlainError
+
+
+def _copied(state: Mapping[str, Any], mapped: Mapped) -> _Copy | None:
     """What a message holds, to be compared with; `None`, which equals nothing, for what cannot be."""
-    try:
-        return _plain(state) if len(mapped) == 1 else None
-    except _NotPlainError:
+    if len(mapped) != 1:
         return None
+    copy = _Copy(2 * len(mapped[0].message.content) + LARGE)
+    try:
+        copy.state = copy.plain(state)
+    except (_NotPlainError, RecursionError):  # data may be nested deeper than Python's stack
+        return None
+    return copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +177,3 @@ class _Number:
         return type(other) is type(self.value) and other == self.value
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _plain(value: Any, *, listed: bool = False) -> Any:
-    """A copy; numbers in lists, such as arguments of calls, are told apart by their types."""
-    kind = type(value)
-    if kind is str or value is None:
-        return value
-    if kind is dict:
-        return {key: _plain(each, listed=listed) for key, each in value.items()}
-    if kind is list:
-        return [_plain(each, listed=True) for each in value]
-    if kind in (int, float, bool):
-        return _Number(value) if listed else value
-    raise _NotPlainError

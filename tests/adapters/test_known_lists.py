@@ -120,3 +120,40 @@ def test_lines_are_known_apart_and_the_oldest_are_forgotten() -> None:
     app.texts([Note(str(each)) for each in range(2 * MAX_EQUALS + 1)], "too much alone")
     app.lists.clear()
     assert (app.lists._count, app.lists._chars, len(app.lists._lists)) == (0, 0, 0)
+
+
+def holding_itself() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["it"] = found
+    return found
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(levels):
+        found = {"x": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    "odd", [{"data": "A" * 4_000_000}, nested(700), nested(3000), holding_itself()]
+)
+def test_what_is_large_deep_or_endless_is_mapped_each_time_and_not_kept(
+    odd: dict[str, Any],
+) -> None:
+    """A picture, an artifact, arguments of a model: 20 conversations of pictures held 83 MB."""
+    app = App()
+    app.to_schema = lambda note: (  # type: ignore[method-assign]
+        HostMessage(Message(role=Role.USER, content=note.content), Origin.TASK),
+    )
+    lists = KnownLists(
+        KnownMessages(app.to_schema, lambda note: (note.content,)),
+        lambda notes: [note.__dict__ for note in notes],
+    )
+    notes = [Note(str(n)) for n in range(20)]
+    notes[3].more = odd
+    for _ in range(2):
+        assert [host.message.content for host in lists(notes, "")] == [
+            note.content for note in notes
+        ]
+    assert lists._chars < 20_000

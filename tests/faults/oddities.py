@@ -38,9 +38,9 @@ UNITS = {
 """What a text repeats, without an end: tokenizers and patterns may be quadratic on it."""
 
 SHALLOW, DEEP, DEEPEST = 100, 300, 100_000
-"""Levels of nested JSON: stored; stored without it, and that is told; refused."""
+"""Levels of nested JSON: arguments of the deeper ones are a text; a schema of the deepest is refused."""
 
-Fate = Literal["stored", "withheld", "refused"]
+Fate = Literal["stored", "refused"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Oddity:
     """A list of messages with what goes out beside it.
 
     Attributes:
-        fate: `withheld` where the messages are stored without their arguments, `refused` where the
-            call is not prepared; each is told by name.
+        fate: `refused` where the call is not prepared, which is told by name.
         resent: the host sends the whole list again with its next question.
     """
 
@@ -125,16 +124,14 @@ def huge(chars: int, messages: int, tools: int) -> Iterator[Oddity]:
 
 def deep() -> Iterator[Oddity]:
     """Nested JSON, as data and as text."""
-    fates: list[tuple[int, Fate]] = [(SHALLOW, "stored"), (DEEP, "withheld"), (DEEPEST, "refused")]
-    for levels, fate in fates:
+    for levels in (SHALLOW, DEEP, DEEPEST):
         for lists in (False, True):
             name = f"{'lists' if lists else 'objects'} of {levels} levels"
-            args = nested(levels, lists=lists)
-            yield Oddity(f"{name}, arguments", called(args, "done"), fate=fate)
+            yield Oddity(f"{name}, arguments", called(nested(levels, lists=lists), "done"))
     for levels in (SHALLOW, DEEPEST):
         function = {"name": "t", "parameters": nested(levels)}
         tools = [{"type": "function", "function": function}]
-        fate = "stored" if levels == SHALLOW else "refused"
+        fate: Fate = "stored" if levels == SHALLOW else "refused"
         yield Oddity(f"a schema of {levels} levels", conversation(2), tools, fate)
     text = '{"x":' * DEEPEST + "1" + "}" * DEEPEST
     yield Oddity(f"a result of {DEEPEST} levels", called({"a": 1}, text))

@@ -66,7 +66,7 @@ NOT_NEARER = "The question was not seen to go back to what was said earlier: onl
 """Why a piece was not brought back in a talk whose cut stands."""
 
 CUT = {
-    "moved": "It stands before the cut. There was no room for all, so the cut moved in this turn: the oldest messages went, so many that it can stay for some turns.",
+    "moved": "It stands before the cut. The cut moved in this turn, since there was no room for all: it goes deep, so that it can stay for some turns.",
     "stands": "It stands before the cut, which turn {turn} made and which stands since, so that a provider can cache what follows.",
 }  # fmt: skip
 """Why a message is left out that stands before the cut."""

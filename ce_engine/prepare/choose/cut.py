@@ -115,7 +115,7 @@ def _goes_above(line: MessageLine, total: int, target: int, tail: int | None) ->
     if total > target or tail is None or line.below is None:
         return total > target
     said = sum(group.tokens for group in past)
-    return said > tail and past[0].begins_turn and line.below.turns_since_tools is None
+    return said > tail and past[0].begins_turn and not line.below.uses_tools
 
 
 class _State:

@@ -59,6 +59,8 @@ HEAD = [
 def head(values: Sequence[Any]) -> SessionHead:
     """From the columns `HEAD`."""
     _numbers(4, values[:4])
+    if not isinstance(values[5], bytes):
+        raise TypeError("a session's salt is no bytes")
     return SessionHead(*values)
 
 

@@ -83,6 +83,10 @@ _OPTION = re.compile(r"--?([^\W\d_][\w.\-]{0,63})(?:=(.+))?", re.DOTALL)
 _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|apikey|negotiate) \S{6,}\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|\Z)")
 _LETTER = re.compile("[A-Za-z]")
+_SENTENCE = re.compile("[，。！？；：、“”《》]|[\u4e00-\u9fff]{6}|密码|口令|密碼|密钥|令牌|凭证")
+"""What no secret has: Chinese has no spaces that tell words about a secret from one."""
+_KEY_LENGTH = 24
+"""A key of letters alone is no shorter."""
 
 
 @text_cache(4096)
@@ -132,7 +136,8 @@ def option(item: str) -> tuple[str, str, int] | None:
 
 def is_secret(text: str, hint: Hint) -> bool:
     """Say whether a text is what a hint says of it, rather than a word about it."""
-    if not hint.label:
+    is_word = hint.label == "SECRET" and len(text) < _KEY_LENGTH and _is_word(text)
+    if not hint.label or is_word or _SENTENCE.search(text):
         return False
     if " " in text and not _SCHEME.match(text):
         if hint.label == "SECRET":
@@ -143,6 +148,10 @@ def is_secret(text: str, hint: Hint) -> bool:
     if hint.value or hint.label == "PASSWORD":
         return password_value(text, explicit=hint.value)
     return _SCHEME.match(text) is not None or is_random(text.rpartition("=")[2] or text)
+
+
+def _is_word(text: str) -> bool:
+    return text.strip(".,!?-").replace("-", "").isalpha()
 
 
 def is_random(text: str) -> bool:

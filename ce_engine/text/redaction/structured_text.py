@@ -144,7 +144,9 @@ COMMANDS = (
         "PASSWORD",
         "curl",
         re.compile(
-            r"(?i:\bcurl)\b(?s:.{0,400}?)\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})"
+            # With an option or an address behind it, and before the end of that command.
+            r"(?i:\bcurl)(?=\s+(?:[-\"'$\\<]|[\w\-]+(?:://|[./:]\w)))(?:[^\n|;`&]|\\\n|&(?!&)){0,400}?"
+            r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})"
         ),
         _command_password,
     ),

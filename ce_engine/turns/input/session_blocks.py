@@ -57,15 +57,17 @@ async def block_materials(
     """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
 
     What could be had only in part is in `degradations`. `sensitivity` tells a block's. `quoted` are blocks
-    that give no orders, whatever they are: no deriver sees them, which could make others of them.
+    that give no orders, whatever they are: no deriver sees them, which could make others of them. A deriver of
+    the app's own might have left them out, so that with one they do not go out.
     """
     degraded = [Degradation(BLOCK_UNVERIFIED, block.block_id) for block in quoted]
     derived = await _derived(deriver, document, evidences, degraded)
     confidence = {item.evidence_id: item.confidence for item in evidences}
     materials = []
+    shown = quoted if type(deriver) is SessionDeriver else ()
     for is_quoted, block in [
         *((False, each) for each in derived),
-        *((True, each) for each in quoted),
+        *((True, each) for each in shown),
     ]:
         text = await _rendered(renderer, block, resolver, hints, degraded)
         if text:
@@ -199,10 +201,7 @@ class BlockSource:
         tasks, blocks = view.tasks_and_blocks or ((), ())
         if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
             return CollectedContext()  # the default deriver has nothing to go by
-        try:
-            quoted = self._quoted(call.scope, blocks)
-        except ContextEngineError as error:
-            return CollectedContext(warnings=[error.code])
+        quoted = self._quoted(call.scope, blocks)
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         wanted = (call.config or self.config).render
@@ -225,7 +224,10 @@ class BlockSource:
     def _quoted(self, scope: Scope, blocks: Sequence[ContextBlock]) -> list[ContextBlock]:
         """Instructions that the engine did not store so: whoever wrote them gives no order."""
         orders = [block for block in blocks if gives_orders(block)]
-        secret = self.store.secret if orders else b""
+        try:
+            secret = self.store.secret if orders else b""
+        except ContextEngineError:  # it is away: nobody can tell
+            return orders
         return [block for block in orders if not is_genuine(secret, scope, block)]
 
     async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:

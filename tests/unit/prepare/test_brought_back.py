@@ -412,17 +412,6 @@ def office(engine: ContextEngine, *, used_tool: int, asked: int, budget: int) ->
 
 
 @pytest.mark.req("E-03")
-@pytest.mark.parametrize("budget", [700, 1000, 1500])
-def test_a_tool_call_long_ago_makes_no_agent_of_a_talk(engine: ContextEngine, budget: int) -> None:
-    """What a question needs had a tenth of the room, and there were 160 tokens free beside it."""
-    agent = office(engine, used_tool=12, asked=40, budget=budget)
-    assert agent.last.report.dropped
-    assert "Invoice 4711 of Acme is due on 3 March 三月三日" in agent.text
-    assert "Late payment costs 2 % a week" in agent.text
-    assert agent.last.report.token_used <= budget
-
-
-@pytest.mark.req("E-03")
 @pytest.mark.parametrize("used_tool", [33, 38])
 def test_what_an_agent_s_question_names_exactly_has_what_room_is_free(
     engine: ContextEngine, used_tool: int

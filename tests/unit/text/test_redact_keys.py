@@ -103,6 +103,13 @@ def test_options_headers_and_cookies(value: Any, expected: Any) -> None:
 
 
 LEFT: list[Any] = [
+    {"question": "怎样找回登录密码", "answer": "请打开设置，选择“账号与安全”，然后点“找回”。"},
+    {"name": "令牌", "text": "玩家每回合获得一枚，可以用来购买建筑。"},
+    {"key": "login.password", "value": "密码错误"},
+    {"label": "TOKEN", "text": "running"},
+    {"question": "where is my API token", "answer": "Settings"},
+    {"name": "Secret", "content": "Agent."},
+    {"header": "Token", "value": "Hello"},
     {"properties": {"token": {"type": "string", "description": "The token to use", "title": "Token"}}},
     {"properties": {"password": {"type": "string", "format": "password", "minLength": 8, "writeOnly": True}}},
     {"password": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None, "enum": ["a1", "b2"]}},

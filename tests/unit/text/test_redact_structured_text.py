@@ -116,6 +116,9 @@ def test_the_signature_of_a_shared_url() -> None:
 
 
 LEFT = [
+    "curl -fsSL https://get.docker.com | sh && docker run -u 1000:1000 nginx",
+    "Install curl first. Then run docker run --user 1000:1000",
+    "curl https://a.example/x.tgz -o x.tgz && git push -u origin:main",
     json.dumps({"properties": {"token": {"type": "string", "description": "The token"}, "password": {"type": "string"}}}),
     json.dumps([{"key": "auth.password", "text": "Password"}, {"key": "forgot_password", "value": "Forgot your password?"}]),
     json.dumps({"required": ["username", "password", "token"], "tokens": ["the", "Words2"]}),
