@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,13 @@ import pytest
 from ce_engine import (
     ContextBlock,
     ContextEngine,
+    Evidence,
     EvidenceSource,
     EvidenceType,
     Insert,
     RuntimeConfig,
     Scope,
+    SessionDocument,
     SourceKind,
     StoreConfig,
     create_context_engine,
@@ -170,6 +172,27 @@ def test_who_puts_it_again_has_it_again(url: str) -> None:
     engine.sync.put_context_blocks(MINE, [rule(RULE)])
     engine.sync.close()
     assert RULE in asked(url)[0]
+
+
+class NoRules:
+    """A deriver of an app's own: it lets no instruction out."""
+
+    async def derive(
+        self, session_doc: SessionDocument, evidences: Sequence[Evidence], options: object = None
+    ) -> list[ContextBlock]:
+        blocks = session_doc.context_blocks
+        return [b for b in blocks if b.block_type is not BlockType.INSTRUCTION]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_nobody_gets_round_a_deriver_of_the_app(url: str) -> None:
+    """What it does not see, since its MAC is wrong, it cannot leave out."""
+    forge(url, _another())
+    engine = create_context_engine(url, deriver=NoRules())
+    prepared = HostApp(engine, MINE).prepare(user("what now?"))
+    engine.sync.close()
+    assert not any(PLANTED in str(step) for step in prepared.plan)
+    assert list(prepared.report.degradations) == [CODE]
 
 
 def test_a_mac_that_an_app_hands_in_is_not_taken(url: str) -> None:
