@@ -171,7 +171,7 @@ async def test_a_folder_behind_a_link_is_the_user_s_own_business(url: str, tmp_p
 def test_a_link_in_a_key_s_place_is_not_followed(tmp_path: Path) -> None:
     secret.beside(tmp_path / "other.db")
     (tmp_path / "ce.db.key").symlink_to(tmp_path / "other.db.key")
-    with pytest.raises(StoreUnavailableError, match=r"symbolic link.*CE_SECRET"):
+    with pytest.raises(StoreUnavailableError, match=r"symbolic link.*itself there"):
         secret.beside(tmp_path / "ce.db")
     (tmp_path / "third.db.key").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StoreUnavailableError, match="symbolic link"):
