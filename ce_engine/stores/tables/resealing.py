@@ -46,8 +46,9 @@ class _Rows:
 
     def reseal(self, connection: Connection, this: int) -> None:
         """Open and seal them all, in place."""
-        found = connection.execute(self._select, {"this": this})
-        rows = [dict(zip(self._names, row, strict=True)) for row in found]
+        # Closed where one does not open, too: SQLite makes no file anew while a statement is under way.
+        with connection.execute(self._select, {"this": this}) as found:
+            rows = [dict(zip(self._names, row, strict=True)) for row in found]
         of = [{f"of_{name}": row[name] for name in self._key} for row in rows]
         values = [{**row, **key, "this": this} for row, key in zip(rows, of, strict=True)]
         self._update.run(connection, *values)
