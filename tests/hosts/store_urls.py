@@ -27,7 +27,11 @@ def store_url(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[st
     else:
         patch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
         if kind == "redis":
-            yield redis_host.fresh_url()
+            url = redis_host.fresh_url()
+            try:
+                yield url
+            finally:  # tests that look through the server's files share it
+                redis_host.forget(url)
             return
         if not postgres_server.IS_THERE:
             pytest.skip("no PostgreSQL: see tests/postgres_server.py")
