@@ -14,25 +14,11 @@ from ce_engine.apps.web.page import index_of, page, reader_of
 from ce_engine.apps.web.session_query import MARKS, NOBODY, PAGE, RISING, SPANS, SessionQuery
 
 
-COLUMNS = (
-    "user",
-    "framework",
-    "model",
-    "tags",
-    "turns",
-    "messages",
-    "tools",
-    "evidence",
-    "sent",
-    "saved",
-    "cached",
-    "cost",
-    "without",
-    "effect",
-    "marks",
-    "created",
-    "updated",
+_NUMBERS = (
+    *("turns", "messages", "tools", "evidence"),
+    *("sent", "saved", "cached", "cost", "without", "effect"),
 )
+COLUMNS = ("user", "framework", "model", "tags", *_NUMBERS, "marks", "created", "updated")
 """The columns beside the session itself; a person chooses."""
 SHOWN = (
     *("user", "framework", "model", "turns", "sent", "saved", "cached"),
@@ -40,20 +26,7 @@ SHOWN = (
 )
 """Those that are there until somebody chooses."""
 COLUMNS_COOKIE = "ce_columns"
-NUMBERS = frozenset(
-    {
-        "turns",
-        "messages",
-        "tools",
-        "evidence",
-        "sent",
-        "saved",
-        "cached",
-        "cost",
-        "without",
-        "effect",
-    }
-)
+NUMBERS = frozenset(_NUMBERS)
 SORTED = frozenset(["session", *COLUMNS]) - {"model", "tags", "marks"}
 WITHIN_S = 0.1
 """How long a page waits for what the calls of its sessions tell; it fills in what is missing later."""
