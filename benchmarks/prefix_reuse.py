@@ -228,6 +228,17 @@ def peers(app: str) -> Iterator[tuple[str, Sequence[Any]]]:
         yield "SummarizationMiddleware", [summarizing()]
 
 
+class InOrder:
+    """Ids in order: random ones decide where scores are equal, and a run is to be the same again."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def generate(self) -> str:
+        self._number += 1
+        return f"{self._number:08x}-0000-4000-8000-000000000000"
+
+
 def run(
     app: str,
     turns: int,
@@ -246,7 +257,10 @@ def run(
             else partial(an_agent, tools=app == "tools", middleware=middleware)
         )
         target, ask = make(wire)
-        engine = create_context_engine(MemoryStore()) if config is not None else None
+        store = MemoryStore()
+        engine = (
+            create_context_engine(store, id_generator=InOrder()) if config is not None else None
+        )
         history = True if app == "chain" else None
         told: JsonObject = {"engine": engine, "config": config, "history": history}
         installed = install_ce(target, **told) if engine else None

@@ -34,7 +34,7 @@ def benchmark() -> Any:
 
 
 @pytest.mark.req("E-03")
-@pytest.mark.parametrize(("app", "least"), [("agent", 0.8), ("chain", 0.8), ("tools", 0.75)])
+@pytest.mark.parametrize(("app", "least"), [("agent", 0.85), ("chain", 0.85), ("tools", 0.75)])
 def test_most_of_a_request_is_the_one_before(benchmark: Any, app: str, least: float) -> None:
     reports: list[Any] = []
     tokens = 4000 if app == "tools" else TOKENS  # one large result needs more than the others' chat
@@ -46,7 +46,7 @@ def test_most_of_a_request_is_the_one_before(benchmark: Any, app: str, least: fl
     assert found.unchanged / found.possible > least
     messages = [body["messages"] for body in bodies]
     grown = sum(now[: len(before)] == before for before, now in pairwise(messages))
-    assert grown > 2 * len(bodies) / 3, "but for cuts, each begins with the whole of the one before"
+    assert grown > 3 * len(bodies) / 4, "but for cuts, each begins with the whole of the one before"
     stays = [
         each for each in messages if any("records, not" in (m["content"] or "") for m in each[1:-1])
     ]
