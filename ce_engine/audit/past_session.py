@@ -236,7 +236,9 @@ class PastSession:
         saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
         forms = {int(index): tuple(each) for index, each in self.archive.get("forms", {}).items()}
         results = ArchivedForms(forms, self.archive.get("fetches", False))
-        return ReplayInputs(_extras(self.archive), saved, self.archive.get("now", ""), results)
+        credit = next(iter(self.archive.get("credit", ())), None)
+        now = self.archive.get("now", "")
+        return ReplayInputs(_extras(self.archive), saved, now, results, credit)
 
     def bring(self) -> EarlierLanes | tuple[()]:
         """The earlier lanes that could be brought in."""

@@ -16,6 +16,7 @@ from ce_engine.prepare.choose.candidates import (
     FEW,
     MESSAGE,
     NOT_NEARER,
+    OVER_CREDIT,
     OVER_RESERVE,
     OVER_SHARE,
     SHORT,
@@ -134,6 +135,7 @@ class _Assembly:
         self.notes = Notes(self.sections, self.chooser)
         self.steps_out: list[list[str]] = []
         self.free = 0  # tokens for what comes back, those that are withheld included
+        self.named: Sequence[Candidate] = ()  # what says what the question names exactly
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -238,6 +240,8 @@ class _Assembly:
         if sharing and left > 0:
             left -= self._tell(contexts, left)
         notes = room - out.cut.tokens - left
+        if self.cutter.in_debt and out.cut.stands and self.held.tokens > left:
+            out.crowded = True  # one by one, each of them would end the prefix again
         self.free = left = self.held.fit(left)
         if was_cut:
             left = min(
@@ -314,7 +318,7 @@ class _Assembly:
                     allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(offered, query, sent, allowed)
-            while near and nominated.missed and self.policy.makes_room and self.held.costs:
+            while near and nominated.missed and self._may_release:
                 left = allowed = left + self._release()
                 nominated = self._nominated(offered, query, sent, left)
             if near and nominated.missed:
@@ -325,6 +329,16 @@ class _Assembly:
                 lost = [*self._lost(together, offered, agreed), *self._below_floor(recalled, near)]
                 return self._with_rest(nominated, lost, len(together), most if recalls else None)
             most = limit
+
+    @property
+    def _may_release(self) -> bool:
+        """Whether what stands before earlier questions may leave for this one."""
+        return self.policy.makes_room and bool(self.held.costs) and self._may_end_prefix
+
+    @property
+    def _may_end_prefix(self) -> bool:
+        """Whether that may be paid for this question; what finds no room for a name would end it soon anyway."""
+        return bool(self.named) or self.cutter.can_move(self.out.cut)
 
     def _release(self) -> int:
         """Let what stands before the newest question go that has any; return its tokens."""
@@ -341,7 +355,7 @@ class _Assembly:
         """
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
         if self.policy is not TOOLS:
-            return cutter.may_move(cut, room)
+            return self._may_end_prefix and cutter.may_move(cut, room)
         there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
         nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
         starves = cutter.is_full(cut, room) or (cutter.goes_on and nearest.id not in there)
@@ -425,13 +439,14 @@ class _Assembly:
         if not self.own:
             return self._nominate(found, query, left)
         talks = self.policy is CHAT
-        named = self._named(found, query) if self._begins or talks else []
+        self.named = named = self._named(found, query) if self._begins or talks else []
         new = worth_adding(found, self._pinned, None, 0.0)
         back = talks and (bool(named) or self._goes_back(found, query, sent))
         if talks and self.out.recall is not None:
             self.out.recall.goes_back = back
+            self.out.recall.credit = self.cutter.credit
         if back:
-            return self._nominate(with_first(named, new), query, left)
+            return self._nominate(with_first(named, new), query, left, is_bought=True)
         stands = self.out.cut.stands
         nearest = partial(self.sources.nearest, query, sent, self._task_entry) if stands else None
         near = with_first(named, worth_adding(found, self._pinned, nearest, self.policy.near))
@@ -439,12 +454,13 @@ class _Assembly:
             wanted = cost_together(named, self.sources, self.config.locale)
             left = max(left, min(self.free, wanted))
         least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
-        made = self._nominate(near, query, least)
+        made = self._nominate(near, query, least, is_bought=True)
         may = talks and not (stands and made.missed)
         if may and self._goes_back(found, query, sent, self.policy.may_go_back):
             share = self.policy.filled if stands else self.policy.refilled
             free = made.left + left - least
-            near, made = new, self._nominate(new, query, left - int(free * (1 - share)))
+            most = left - int(free * (1 - share))
+            near, made = new, self._nominate(new, query, most, is_bought=True)
             made.missed = False  # for what may be needed, nothing gives way
         there = {each.id for each in near} | self._pinned
         sources, locale = self.sources, self.config.locale
@@ -452,8 +468,16 @@ class _Assembly:
         made.decisions += (lost_decision(each, sources, locale, NOT_NEARER) for each in far)
         return made
 
-    def _nominate(self, found: Sequence[Candidate], query: str, left: int) -> Nomination:
+    def _nominate(
+        self, found: Sequence[Candidate], query: str, left: int, *, is_bought: bool = False
+    ) -> Nomination:
+        """Nominate within `left` tokens, and what `is_bought` within what the session has saved."""
         why = OVER_SHARE if self.policy is TOOLS else OVER_RESERVE
+        most = left
+        if is_bought:
+            most = self.cutter.affordable(self.out.cut, found, left, self.named)
+        if most < left:
+            left, why = most, OVER_CREDIT
         return nominate(
             found,
             query,

@@ -71,6 +71,7 @@ class CandidateSources:
             how many characters each has.
         is_hidden: whether a candidate, by its id, is of evidence that is too sensitive to go out.
         embedder: the name of the model whose vectors have a say in `recall`, if any.
+        credit: tokens that the session's calls have saved by now, at full price; `None` where that is not known.
         now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
 
@@ -97,6 +98,7 @@ class CandidateSources:
     is_hidden: Callable[[str], bool] = lambda _: False
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple
     embedder: str = ""
+    credit: int | None = None
     now: str | None = None
     compacts: bool = False
     costs: MutableMapping[str, int] = field(default_factory=dict)

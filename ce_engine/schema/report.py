@@ -157,12 +157,15 @@ class RecallReport(Schema):
         most: so many messages were looked at, at most, and as much evidence.
         goes_back: whether the question was seen to go back to what was said earlier; `None` where that makes no
             difference.
+        credit: tokens at full price that the session's calls had saved by then, below 0 what they had cost more, which
+            bounds what a talk brings back; `None` where nothing depends on it.
     """
 
     state: str
     room: int = 0
     most: int = 0
     goes_back: bool | None = additive()
+    credit: int | None = additive()
 
 
 class ConflictRecord(Schema):
@@ -191,6 +194,13 @@ class LayerReport(Schema):
     tokens: int = 0
     truncated: bool = False
     chunks: int = 0
+
+
+class SessionCost(Schema):
+    """What the calls of a session cost by then, this one included, in tokens at full price; `untouched`: without us."""
+
+    sent: float
+    untouched: float
 
 
 class Untouched(Schema):
@@ -268,6 +278,8 @@ class Report(HtmlRepr, Schema):
     again); `""` where the body only grew."""
     untouched: Untouched | None = None
     """What the call would have been without us; `None` where the app asked for its history, and nobody can say."""
+    session_cost: SessionCost | None = None
+    """What the session has cost by then; `None` where it is not known of any call what it would have cost without us."""
     dearer_causes: dict[str, int] = Field(default_factory=dict)
     """With `CONTEXT_DEARER`: what the session lost by cause, in input tokens at full price."""
     estimator: str = ""

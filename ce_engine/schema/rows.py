@@ -134,7 +134,10 @@ HEAD_ONLY = 2**31 - 1
 
 @dataclass(slots=True)
 class SessionState:
-    """All that a view is built from, read in one go; `rows` and `evidence_keys` only what is newer than asked."""
+    """All that a view is built from, read in one go; `rows` and `evidence` only what is newer than asked.
+
+    `newest_turn` is the one that was opened last, where all of it is asked for.
+    """
 
     head: SessionHead
     rows: list[MessageRow] = field(default_factory=list)
@@ -143,6 +146,7 @@ class SessionState:
     open_turns: list[TurnRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
     placeholders: list[Placeholder] = field(default_factory=list)
+    newest_turn: TurnRow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.document import ModelUsage
-from ce_engine.schema.report import Report
+from ce_engine.schema.enums import Layer
+from ce_engine.schema.report import Report, SessionCost, Untouched, report_of
+from ce_engine.schema.rows import TurnRow
 from ce_engine.text.tokens.prices import RELATIVE, ModelPrice, prices_here
 
 
@@ -42,7 +46,7 @@ def cause(broken_by: str, *, brought_in: bool) -> str:
 
 @dataclass(slots=True)
 class Spending:
-    """What the calls of a session cost since this process knows it, in its model's input tokens at full price.
+    """What the calls of a session cost, in its model's input tokens at full price.
 
     Only calls count of which can be said what they would have cost without us; and the engine's own.
     """
@@ -53,6 +57,27 @@ class Spending:
     is_told: bool = False
     _price: ModelPrice = RELATIVE.models["*"]
     _known: bool = False
+    _before: tuple[str, int, int] = ("", 0, 0)
+    """Of another process's last call: its lane, and what went out that goes out again, with us and without us."""
+
+    def go_on(self, turn: TurnRow) -> None:
+        """Go on from where the calls of another process ended, by the report of the last turn."""
+        if self.untouched:
+            return  # more is known here
+        try:
+            report = report_of(turn.turn_id, turn.report)
+        except SchemaValidationError:
+            return
+        if report is None or report.session_cost is None:
+            return
+        cost, without = report.session_cost, report.untouched
+        if not (math.isfinite(cost.sent) and math.isfinite(cost.untouched)):
+            return
+        self.sent, self.untouched = cost.sent, cost.untouched
+        if without is not None and report.purpose == "chat":
+            layer = report.layers.get(Layer.RETRIEVED.value)
+            brought_in = layer.tokens if layer is not None else 0
+            self._before = turn.lane, report.token_used - brought_in, without.tokens
 
     def add(self, report: Report, model: str) -> bool:
         """Take a call in; whether it is the first that is to be told of."""
@@ -62,15 +87,14 @@ class Spending:
         known = prices_here().of(model)
         self._price, self._known = known or RELATIVE.models["*"], known is not None
         unit = self._price.input or 1.0
-        sent, untouched = (
-            self._price.of_input(tokens, prefix or 0) / unit
-            for tokens, prefix in (
-                (report.token_used, report.prefix_tokens_unchanged),
-                (without.tokens, without.prefix),
-            )
-        )
+        prefix, own_prefix = self._prefixes(report, without)
+        sent = self._price.of_input(report.token_used, prefix) / unit
+        untouched = self._price.of_input(without.tokens, own_prefix) / unit
         self.sent += sent
         self.untouched += untouched
+        report.session_cost = SessionCost(
+            sent=round(self.sent, 1), untouched=round(self.untouched, 1)
+        )
         if sent > untouched:
             brought_in = bool(report.inserted or report.restored)
             why = cause(report.prefix_broken_by, brought_in=brought_in)
@@ -79,6 +103,21 @@ class Spending:
             return False
         self.is_told = True
         return True
+
+    def _prefixes(self, report: Report, without: Untouched) -> tuple[int, int]:
+        """Leading tokens that the provider has seen before, with us and without us.
+
+        Of the first call that a process makes in a session they are estimated: what goes out is what went out in
+        the call before, but where the cut moves, and for what was brought in.
+        """
+        lane, sent, untouched = self._before
+        if report.purpose != "chat" or report.prefix_tokens_unchanged is not None:
+            return report.prefix_tokens_unchanged or 0, without.prefix or 0
+        if lane != report.lane or not lane:
+            return 0, without.prefix or 0
+        self._before = ("", 0, 0)
+        sent = 0 if report.cut == "moved" else min(sent, report.token_used)
+        return sent, min(untouched, without.tokens)
 
     def add_own(self, usages: Iterable[ModelUsage]) -> None:
         """Take calls of the engine's own in: without us there are none."""
@@ -90,6 +129,11 @@ class Spending:
             cost = price.of_input(usage.prompt_tokens, 0) + usage.completion_tokens * price.output
             self.sent += cost / unit
             self.causes["own_calls"] += round(cost / unit)
+
+    @property
+    def credit(self) -> int | None:
+        """Tokens that the calls have saved by now, below 0 what they cost more; `None` before the first."""
+        return round(self.untouched - self.sent) if self.untouched else None
 
     @property
     def is_dearer(self) -> bool:

@@ -218,6 +218,8 @@ class SessionView(SessionIndex):
             self.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = mark
         self.summaries |= {row.anchor_message_id: row for row in state.summaries}
         self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
+        if state.newest_turn is not None:
+            self.spending.go_on(state.newest_turn)
 
     def add_row(self, row: MessageRow) -> int:
         """Put a message into the log; return its position."""

@@ -217,6 +217,41 @@ class Cutter:
         least = cost_together(found[:ALWAYS], self.sources, self.config.locale)
         return max(int(room * self.policy.low_water) - cut.tokens, least)
 
+    def affordable(
+        self, cut: Cut, found: Sequence[Candidate], left: int, named: Sequence[Candidate]
+    ) -> int:
+        """Of the tokens that are `left`, those that earlier messages may take: what is saved, less what a new cut costs.
+
+        What is `named` exactly may come back all the same, and the best few; these in debt as long as a tenth of the
+        room stays free, for else the next turn ends the prefix. What is no message has no bound: nobody else has a
+        copy of it.
+        """
+        credit, is_talk = self.credit, all(candidate.id.startswith(MESSAGE) for candidate in found)
+        if credit is None or not is_talk:
+            return left
+        credit -= cut.tokens + self.held.tokens if cut.moved else 0
+        few = self.policy.nearest if credit > 0 else self.policy.in_debt
+        least = cost_together(found[:few], self.sources, self.config.locale)
+        if self.in_debt:
+            least = min(least, left - int(self.budget * FREED))
+        if named:
+            least = max(least, cost_together(named, self.sources, self.config.locale))
+        return min(left, max(credit, least))
+
+    def can_move(self, cut: Cut) -> bool:
+        """Whether so much is saved that what stands behind a place in the prefix may be sent anew."""
+        return self.credit is None or self.credit >= cut.tokens + self.held.tokens
+
+    @property
+    def credit(self) -> int | None:
+        """What the session has saved, where that bounds what comes back: in a talk."""
+        return self.sources.credit if self.policy is CHAT else None
+
+    @property
+    def in_debt(self) -> bool:
+        """Whether a talk has cost more by now than without us."""
+        return self.credit is not None and self.credit < 0
+
     def may_move(self, cut: Cut, room: int) -> bool:
         """Whether a cut gives way to what a question needs: a talk's; tools' results are a prefix that costs more.
 

@@ -149,6 +149,7 @@ def _chain(kept: StoredSession) -> EventChain:
 
 def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionState:
     turns, evidence = kept.turns.values(), kept.evidence.values()
+    newest = next(reversed(turns), None) if not after_seq else None
     return SessionState(
         head=replace(kept.head),
         rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],
@@ -157,6 +158,7 @@ def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionS
         open_turns=[copy_turn(turn) for turn in turns if turn.status is TurnStatus.OPEN],
         evidence=[kept.with_content(row) for row in evidence if row.seq > after_evidence],
         placeholders=list(kept.placeholders.values()),
+        newest_turn=copy_turn(newest) if newest is not None else None,
     )
 
 

@@ -101,6 +101,9 @@ _EVIDENCE_BY_ID = _ANY_EVIDENCE.where(
 _CUTS = select(*rows.CUT).where(tables.cuts.c.session == _THIS).order_by(tables.cuts.c.id)
 _TURNS = select(*rows.TURN).where(_t.c.session == _THIS).order_by(_t.c.id)
 _OPEN_TURNS = _TURNS.where(tables.OPEN_TURN)
+_NEWEST_TURN = select(*rows.TURN).where(
+    _t.c.id == select(func.max(_t.c.id)).where(_t.c.session == _THIS).scalar_subquery()
+)
 _PLACEHOLDERS = (
     select(*rows.PLACEHOLDER)
     .where(tables.placeholders.c.session == _THIS)
@@ -151,9 +154,11 @@ def state(
     if found is None:
         return None
     this, *head = found
+    newest = connection.execute(_NEWEST_TURN, {"this": this}).first() if not after_seq else None
     return SessionState(
         head=rows.head(head),
         rows=messages(connection, this, after_seq),
+        newest_turn=rows.turn_row(newest) if newest is not None else None,
         cuts=[rows.cut_mark(row) for row in connection.execute(_CUTS, {"this": this})],
         summaries=summaries(connection, this),
         open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],

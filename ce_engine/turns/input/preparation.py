@@ -209,6 +209,8 @@ class Preparation:
         recall = self._recall()
         sources = recall.sources(self.counter)
         sources.saved = given.saved
+        if given is not NOTHING:
+            sources.credit = given.credit
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))

@@ -108,6 +108,7 @@ class Recall:
             whole=self.call.by_hand,
             has_more=self.call.by_hand and self._has_more(),
             learns=self.call.by_hand and bool(self.view.documents),
+            credit=self.view.spending.credit,
             embedder=self.vectors.name if self.vectors is not None else "",
             costs=self.view.costs_of(counter.name, self.config.locale),
         )

@@ -41,6 +41,7 @@ class ReplayInputs:
     saved: Mapping[int, int] = field(default_factory=dict)
     now: str = ""
     results: ArchivedForms = NO_FORMS
+    credit: int | None = None
 
 
 NOTHING = ReplayInputs()
@@ -253,6 +254,7 @@ class ArchiveWriter:
             "bring": self._lanes(bring) if isinstance(bring, EarlierLanes) else [],
             "documents": [found for found, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
+            "credit": [] if chosen.sources.credit is None else [chosen.sources.credit],
             "now": chosen.sources.now,
             "pruner": kind_of(chosen.pruner),
             **self._contexts(),
