@@ -57,7 +57,7 @@ class Spending:
     is_told: bool = False
     _price: ModelPrice = RELATIVE.models["*"]
     _known: bool = False
-    _before: tuple[str, int, int] = ("", 0, 0)
+    _before: tuple[str, int, int] | None = None
     """Of another process's last call: its lane, and what went out that goes out again, with us and without us."""
 
     def go_on(self, turn: TurnRow) -> None:
@@ -110,12 +110,12 @@ class Spending:
         Of the first call that a process makes in a session they are estimated: what goes out is what went out in
         the call before, but where the cut moves, and for what was brought in.
         """
-        lane, sent, untouched = self._before
-        if report.purpose != "chat" or report.prefix_tokens_unchanged is not None:
-            return report.prefix_tokens_unchanged or 0, without.prefix or 0
-        if lane != report.lane or not lane:
-            return 0, without.prefix or 0
-        self._before = ("", 0, 0)
+        before, prefix = self._before, report.prefix_tokens_unchanged
+        is_first = report.purpose == "chat" and prefix is None
+        if not is_first or before is None or before[0] != report.lane:
+            return prefix or 0, without.prefix or 0
+        _, sent, untouched = before
+        self._before = None
         sent = 0 if report.cut == "moved" else min(sent, report.token_used)
         return sent, min(untouched, without.tokens)
 

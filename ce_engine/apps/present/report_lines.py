@@ -50,6 +50,10 @@ _DECISIONS = {
         "candidate over an agent's share",
         "candidates over an agent's share",
     ),
+    ("dropped", "over_credit"): (
+        "candidate kept out so that the session costs no more",
+        "candidates kept out so that the session costs no more",
+    ),
     ("dropped", "over_reserve"): (
         "candidate kept out so that the cut lasts",
         "candidates kept out so that the cut lasts",
