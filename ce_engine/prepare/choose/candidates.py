@@ -66,6 +66,14 @@ MESSAGE = "m:"
 """What ids of candidates that are messages begin with; scores compare within one kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Tokens that are free, and yet none of what may be brought back: `why` one that would fit stays out."""
+
+    tokens: int = 0
+    why: str = OVER_BUDGET
+
+
 @dataclass(slots=True)
 class Nomination:
     """Candidates with their blocks, and the tokens that are left.
@@ -89,6 +97,17 @@ class Nomination:
         """Leave one out that had no room."""
         self.decisions.append(decision)
         self.missed = True
+
+    def tell_free(self, withheld: Withheld) -> None:
+        """Of what stayed out for what is withheld: smaller ones may have taken the room since."""
+        free = max(0, self.left + withheld.tokens)
+        for decision in self.decisions:
+            if (
+                withheld.tokens
+                and decision.reason == withheld.why
+                and decision.token_estimate > free
+            ):
+                decision.reason, decision.room = OVER_BUDGET, free
 
     def tell(self, pruned: Mapping[str, PruneDecision], went: Collection[str]) -> None:
         """Take in what the pruner decided on the chosen, of which some `went` in, by their ids."""
@@ -170,14 +189,6 @@ class SentenceChooser:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Tokens that are free, and yet none of what may be brought back: `why` one that would fit stays out."""
-
-    tokens: int = 0
-    why: str = OVER_BUDGET
-
-
 NOTHING_WITHHELD = Withheld()
 
 
@@ -227,6 +238,7 @@ def nominate(
         made.missed |= is_excerpt
         headings.days |= {day, day[:4]}
         made.take(candidate, cost)
+    made.tell_free(withheld)
     return made
 
 

@@ -23,7 +23,7 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 
 SCOPE = Scope(session_id="s", user_id="u")
 INVOICE = "The invoice 4711 of the north warehouse lies in the blue folder."
-WITHHELD = ("over_reserve", "over_share")
+WITHHELD = ("over_credit", "over_reserve", "over_share")
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_a_talk_says_why() -> None:
     met: set[str] = set()
     for seed in range(3):
         engine = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
-        met |= check(talk(engine, 420, 40, seed))
+        met |= check(talk(engine, 420, 90, seed))
         engine.sync.close()
-    assert {"looked", "over_reserve"} <= met
+    assert {"looked", "over_credit", "over_reserve"} <= met
 
 
 def test_an_agent_with_tools_says_why() -> None:
