@@ -77,13 +77,16 @@ class Alignment:
     def _not_earlier(self, j: int, earlier: EarlierAnswers) -> list[int]:
         """The entries that answer `j` may be, without those that stand further up.
 
-        Where one is it for sure, others speak for less, and nothing more is asked of them.
+        Where one is it for sure, what fits less speaks for less, and is not asked for.
         """
         fits = [(n, *self.matcher.run(j, n, ENOUGH)) for n in self.matcher.candidates(j)]
-        sure = {n for n, run, whole in fits if whole or run >= ENOUGH}
-        if any(self._may_be_end(j, n) for n in sure):
-            return [n for n, _, _ in fits if n in sure]
-        return [n for n, run, _ in fits if n in sure or not earlier.has(n, start=run, before=j)]
+        sure = {n: run for n, run, whole in fits if whole or run >= ENOUGH}
+        most = max((run for n, run in sure.items() if self._may_be_end(j, n)), default=0)
+        return [
+            n
+            for n, run, _ in fits
+            if n in sure or (run >= most and not earlier.has(n, start=run, before=j))
+        ]
 
     def _may_be_end(self, j: int, n: int) -> bool:
         """Where the list ends with calls, the turn goes on there: nothing follows the entry yet."""
