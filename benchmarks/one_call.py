@@ -2,11 +2,13 @@
 
     python benchmarks/one_call.py                       # all of CASES
     python benchmarks/one_call.py --case eight --most 20 --all
+    python benchmarks/one_call.py --case eight --case sixty --beside
 
 A model of LangChain is asked again, on SQLite: one message in a session of its own (*short*), eight
 (*eight*) and sixty or more (*sixty*) that are resent and within the budget; or the engine is asked by
-hand, with some forty messages stored (*hand*). *ours* are calls of functions of both packages, *engine*
-and *writer* those of all functions on these threads; *rounds*, *handles* and *tasks* are of the engine's
+hand, with some forty messages stored (*hand*). With `--beside` the model is also asked as it is, with a
+callback that does nothing, and with OpenInference whose spans stay in memory. *ours* are calls of functions
+of both packages, *caller*, *engine* and *writer* those of all functions on these threads; *rounds*, *handles* and *tasks* are of the engine's
 event loop, *woken* how often another thread wakes it; *objects* are those that Python's collector has
 more afterwards.
 """
@@ -20,7 +22,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -39,6 +41,7 @@ from ce_engine import (
 
 
 CASES = ("short", "eight", "sixty", "hand")
+BESIDE = ("bare", "callback", "tracer")
 CALLS = 10
 """Of which the mean is told, after as many that warm up."""
 
@@ -81,14 +84,15 @@ class Counts:
 
 
 @contextmanager
-def hosted(case: str, url: str) -> Iterator[tuple[Ask, Ask]]:
-    """A chat of LangChain: what asks once more, and what waits until all is stored."""
+def hosted(case: str, url: str, beside: str = "") -> Iterator[tuple[Ask, Ask]]:
+    """A chat of LangChain, with us or what is beside us: what asks once more, and what waits until all is stored."""
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+    from overhead_langchain import NoOp, open_inference
 
     from ce_integrations.langchain import install_ce
 
-    model = GenericFakeChatModel(messages=(AIMessage(f"pier {n} is free") for n in count()))
+    model: Any = GenericFakeChatModel(messages=(AIMessage(f"pier {n} is free") for n in count()))
     number, length = count(), {"short": 0, "eight": 0, "sixty": 60}[case]
     talk: list[BaseMessage] = [
         (HumanMessage, AIMessage)[n % 2](f"{n}: the boat of pier {n} leaves at {n % 12} o'clock")
@@ -109,6 +113,11 @@ def hosted(case: str, url: str) -> Iterator[tuple[Ask, Ask]]:
     def session(_: object) -> str:
         return f"s{next(number)}" if case == "short" else "s"
 
+    if beside:
+        with open_inference() if beside == "tracer" else nullcontext():
+            model = model.with_config(callbacks=[NoOp()]) if beside == "callback" else model
+            yield ask, lambda: None
+        return
     with install_ce(model, store=url, session_id=session, config=CONFIG) as installed:
         yield ask, lambda: _true(installed.flush())
         assert not installed.faults, installed.faults
@@ -134,11 +143,11 @@ def _true(flushed: bool) -> None:
     assert flushed
 
 
-def counted(case: str, counts: Counts, warm: int) -> tuple[float, int]:
+def counted(case: str, beside: str, counts: Counts, warm: int) -> tuple[float, int]:
     """Count the calls of a case; how many objects Python's collector has more, and bytes on disk, a call."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/ce.db"
-        around = by_hand(url) if case == "hand" else hosted(case, url)
+        around = by_hand(url) if case == "hand" else hosted(case, url, beside)
         with around as (ask, flush):
             for _ in range(warm):
                 ask()
@@ -171,23 +180,28 @@ def main() -> None:
     options.add_argument("--case", choices=CASES, action="append")
     options.add_argument("--most", type=int, default=0, help="show so many functions")
     options.add_argument("--all", action="store_true", help="of them, others' too")
+    options.add_argument("--beside", action="store_true", help="without us, and with others, too")
     given = options.parse_args()
-    head = "case", "files", "functions", "ours", "engine", "writer", "rounds", "handles"
-    more = "woken", "tasks", "statements", "objects", "WAL bytes"
-    print(("{:>10}" * 13).format(*head, *more))
-    for case in given.case or CASES:
+    head = "case", "", "files", "functions", "ours", "caller", "engine", "writer", "rounds"
+    more = "handles", "woken", "tasks", "statements", "objects", "WAL bytes"
+    print(("{:>10} " * 15).format(*head, *more))
+    cases = given.case or CASES
+    others = [(case, each) for case in cases if case != "hand" for each in BESIDE]
+    for case, beside in [*(others if given.beside else ()), *((case, "") for case in cases)]:
         counts = Counts()
         threading.setprofile(counts.profile)  # before the engine's threads begin
         sys.setprofile(counts.profile)
-        objects, written = counted(case, counts, 12 if case == "sixty" else CALLS)
+        objects, written = counted(case, beside, counts, 12 if case == "sixty" else CALLS)
         sys.setprofile(None)
         threading.setprofile(None)
         by_thread, loop = counts.python, counts.loop
         row = [
             case,
+            beside or "ours",
             len({name for name, _, _ in counts.ours}),
             len(counts.ours),
             counts.ours.total() / CALLS,
+            by_thread["MainThread"] / CALLS,
             by_thread["ce-engine"] / CALLS,
             sum(n for name, n in by_thread.items() if name.startswith("ce-store")) / CALLS,
             *(loop[name] / CALLS for name in (ROUND, HANDLE, WOKEN, TASK)),
@@ -195,7 +209,7 @@ def main() -> None:
             objects,
             written,
         ]
-        print(("{:>10}" * len(row)).format(*row))
+        print(("{:>10} " * len(row)).format(*row))
         shown = counts.by_all if given.all else counts.ours
         for (name, function, line), times in shown.most_common(given.most):
             print(f"{times / CALLS:8.1f} {name.removeprefix(str(HOME) + '/')}:{line} {function}")

@@ -69,7 +69,7 @@ def no_op(app: App) -> Iterator[None]:
 
 
 @contextmanager
-def open_inference(_: App) -> Iterator[None]:
+def open_inference(_: App | None = None) -> Iterator[None]:
     from openinference.instrumentation.langchain import LangChainInstrumentor
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -79,6 +79,7 @@ def open_inference(_: App) -> Iterator[None]:
     provider.add_span_processor(SimpleSpanProcessor(spans))
     LangChainInstrumentor().instrument(tracer_provider=provider)
     yield
+    LangChainInstrumentor().uninstrument()
     assert spans.get_finished_spans()
 
 

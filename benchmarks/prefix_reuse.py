@@ -30,6 +30,7 @@ from prefix_talk import Turn, talk
 from pydantic import SecretStr
 
 from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, create_context_engine
+from ce_engine.testing import IdsInOrder
 from ce_engine.text.tokens.vocabulary import load_encoding
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.body_tokens import count_body_tokens, render_functions
@@ -228,17 +229,6 @@ def peers(app: str) -> Iterator[tuple[str, Sequence[Any]]]:
         yield "SummarizationMiddleware", [summarizing()]
 
 
-class InOrder:
-    """Ids in order: random ones decide where scores are equal, and a run is to be the same again."""
-
-    def __init__(self) -> None:
-        self._number = 0
-
-    def generate(self) -> str:
-        self._number += 1
-        return f"{self._number:08x}-0000-4000-8000-000000000000"
-
-
 def run(
     app: str,
     turns: int,
@@ -259,7 +249,7 @@ def run(
         target, ask = make(wire)
         store = MemoryStore()
         engine = (
-            create_context_engine(store, id_generator=InOrder()) if config is not None else None
+            create_context_engine(store, id_generator=IdsInOrder()) if config is not None else None
         )
         history = True if app == "chain" else None
         told: JsonObject = {"engine": engine, "config": config, "history": history}

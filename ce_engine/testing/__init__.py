@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ce_engine.testing.embedder_contract import EmbedderContract
     from ce_engine.testing.evidence_contracts import EvidenceResolverContract, RefSelectorContract
+    from ce_engine.testing.ids_in_order import IdsInOrder
     from ce_engine.testing.judge_contract import JudgeContract
     from ce_engine.testing.llm_contract import LlmAdapterContract
     from ce_engine.testing.pruner_contract import PrunerContract
@@ -43,6 +44,7 @@ __all__ = [
     "EvidenceResolverContract",
     "HasherContract",
     "IdGeneratorContract",
+    "IdsInOrder",
     "JudgeContract",
     "LlmAdapterContract",
     "MockLlmAdapter",
@@ -66,6 +68,7 @@ _HOMES = {
     "EvidenceResolverContract": "evidence_contracts",
     "HasherContract": "base_contracts",
     "IdGeneratorContract": "base_contracts",
+    "IdsInOrder": "ids_in_order",
     "JudgeContract": "judge_contract",
     "LlmAdapterContract": "llm_contract",
     "MockLlmAdapter": "scripted_llm",

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, ClassVar
 
 from ce_engine import (
@@ -18,6 +17,7 @@ from ce_engine import (
     SessionDocument,
     create_context_engine,
 )
+from ce_engine.testing import IdsInOrder
 from tests.cassettes.line import Body, Line
 
 
@@ -93,16 +93,6 @@ class Standing:
         return "2026-11-22T00:00:00.000Z"
 
 
-class Numbered:
-    """Ids in order: what scores the same is chosen by them, and one that is shown is to cost the same every time."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def generate(self) -> str:
-        return f"{next(self._numbers):08x}-0000-4000-8000-000000000000"
-
-
 def hold(app_class: type[App], name: str, base_url: str, *, asynchronous: bool = False) -> Talk:
     """Have a conversation with the model at `base_url`, or with a tape; gives what came of it."""
     plan, answers = PLANS[name], []
@@ -113,7 +103,7 @@ def hold(app_class: type[App], name: str, base_url: str, *, asynchronous: bool =
             CharBasedEstimator(),
             config=RuntimeConfig(budget=plan.budget),
             clock=Standing(),
-            id_generator=Numbered(),
+            id_generator=IdsInOrder(),
         )
         ending.callback(engine.sync.close)
         line = Line(base_url, ending, asynchronous=asynchronous)

@@ -31,6 +31,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.testing import IdsInOrder
 from ce_engine.testing.host import assistant, system, tool_calls, tool_result, user
 
 
@@ -54,18 +55,6 @@ WORDS = (
     "warehouse\n",
     "客户。",
 )
-
-
-class Numbered:
-    """Ids in order, so that two runs of one app name the same things alike."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self.n = 0
-        self.prefix = prefix
-
-    def generate(self) -> str:
-        self.n += 1
-        return f"{self.prefix}{self.n:06}-0000-4000-8000-000000000000"
 
 
 class Ticks:
@@ -107,7 +96,7 @@ class Talk:
 
     def __post_init__(self) -> None:
         self.rng = Random(self.seed)
-        self.ids, self.clock = Numbered(), Ticks()
+        self.ids, self.clock = IdsInOrder(), Ticks()
         self.config = config_of(self.rng)
         self.messages: list[HostMessage] = []
         self.requests = 0
@@ -151,7 +140,7 @@ class Talk:
             self.commit(prepared, asked)
             results = [tool_result(i, self.words(self.rng.choice((5, 60, 200)))) for i in ids]
             if self.rng.random() < 0.3:
-                run = ToolRun("lookup", {}, results[0].message.content, f"run-{self.ids.n}", ids[0])
+                run = ToolRun("lookup", {}, results[0].message.content, self.ids.generate(), ids[0])
                 self.engine.post_tool_run(SCOPE, run, request_id=f"r{self.requests}")
             new = results if self.kind == "hand" else [*new, asked, *results]
         prepared = self.prepare(new)

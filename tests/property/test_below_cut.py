@@ -30,20 +30,11 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.sessions.sent_list import SentList
+from ce_engine.testing import IdsInOrder
 
 
 SCOPE = Scope(session_id="s")
 WORDS = "river bridge ticket museum 桥 票 station harbour market castle garden tower".split()
-
-
-class Numbers:
-    """Ids that are the same in every run."""
-
-    def __init__(self) -> None:
-        self._count = count()
-
-    def generate(self) -> str:
-        return f"id-{next(self._count):06}"
 
 
 class Noon:
@@ -134,7 +125,7 @@ def two_engines() -> Iterator[list[ContextEngine]]:
         create_context_engine(
             MemoryStore(),
             token_estimator=CharBasedEstimator(),
-            id_generator=Numbers(),
+            id_generator=IdsInOrder(),
             clock=Noon(),
         )
         for _ in range(2)

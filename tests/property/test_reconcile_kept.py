@@ -73,6 +73,16 @@ def test_a_turn_goes_on_at_the_call_that_nothing_follows() -> None:
     assert app.log[cut.positions[-1] or 0].parent == 7
 
 
+def test_a_call_alone_is_the_newest_one_though_an_older_one_has_nothing_before_it_either() -> None:
+    app = App()
+    app.ask(user("a"), gets=calls("call_0"))
+    step = [user("b"), calls("call_1", arguments="y"), result("call_1", "42")]
+    app.ask(step[0], gets=step[1])
+    app.ask(*step, gets=calls("call_0"))
+    cut = app.send(calls("call_0"), result("call_0", "43"))
+    assert app.path(cut.positions[0]) == ["b", "call", "call"]
+
+
 # Lists without a known answer
 
 

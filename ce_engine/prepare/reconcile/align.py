@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ce_engine.prepare.reconcile.match import CANDIDATES, NEW, Ambiguity, Matcher
+from ce_engine.prepare.reconcile.earlier_answers import EarlierAnswers
+from ce_engine.prepare.reconcile.match import CANDIDATES, ENOUGH, NEW, Ambiguity, Matcher
 from ce_engine.schema.enums import Origin
 
 
 Rank = tuple[int, bool, bool, bool, bool]
-
-ENOUGH = 16
-"""So many messages in a row that fit are no coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +65,33 @@ class Alignment:
 
     def _find_answer(self) -> tuple[int, int]:
         """The newest known answer of the list, and its entry."""
-        line = self.matcher.line
+        line, earlier = self.matcher.line, EarlierAnswers(self.matcher)
         for j in range(len(line) - 1, -1, -1):
             if line[j].role != "assistant":
                 continue
-            found = [n for n in self.matcher.candidates(j) if not self._is_earlier(j, n)]
+            found = self._not_earlier(j, earlier)
             if found:
                 return j, found[0] if len(found) == 1 else self._best(j, found)
         return -1, NEW
 
-    def _is_earlier(self, j: int, n: int) -> bool:
-        """Whether entry `n` is a message before `j` that says the same, as the list is its path up to there.
+    def _not_earlier(self, j: int, earlier: EarlierAnswers) -> list[int]:
+        """The entries that answer `j` may be, without those that stand further up.
 
-        Short answers are given again and again: where the new one was never recorded, the old one is not it.
+        Where one is it for sure, what fits less speaks for less, and is not asked for.
         """
-        matcher, key = self.matcher, self.matcher.line[j].key
-        run, whole = matcher.run(j, n, ENOUGH)
-        if whole or run >= ENOUGH:
-            return False
-        twins = (i for i in range(run, j) if matcher.line[i].key == key)
-        return any(matcher.run(i, n)[1] for i in twins)
+        fits = [(n, *self.matcher.run(j, n, ENOUGH)) for n in self.matcher.candidates(j)]
+        sure = {n: run for n, run, whole in fits if whole or run >= ENOUGH}
+        most = max((run for n, run in sure.items() if self._may_be_end(j, n)), default=0)
+        return [
+            n
+            for n, run, _ in fits
+            if n in sure or (run >= most and not earlier.has(n, start=run, before=j))
+        ]
+
+    def _may_be_end(self, j: int, n: int) -> bool:
+        """Where the list ends with calls, the turn goes on there: nothing follows the entry yet."""
+        is_end = j == len(self.matcher.line) - 1 and bool(self.matcher.line[j].calls)
+        return not (is_end and any(self.log.children(n)))
 
     def _find_question(self) -> tuple[int, int]:
         """Where no answer is known: the question that a lane ends with, and its entry."""
@@ -111,9 +116,7 @@ class Alignment:
 
     def _best(self, j: int, candidates: list[int]) -> int:
         """The entry that most speaks for; the newest among equals."""
-        end = j == len(self.matcher.line) - 1
-        if end and self.matcher.line[j].calls:  # the turn goes on here: nothing follows yet
-            candidates = [n for n in candidates if not any(self.log.children(n))] or candidates
+        candidates = [n for n in candidates if self._may_be_end(j, n)] or candidates
         ranked: list[tuple[Rank, int]] = []
         whole = False
         for n in candidates:

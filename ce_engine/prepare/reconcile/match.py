@@ -19,6 +19,9 @@ NEW = -1
 CANDIDATES = 32
 """Equal messages that are looked at: with thousands of "yes" the cost stays linear."""
 
+ENOUGH = 16
+"""So many messages in a row that fit are no coincidence."""
+
 
 class Ambiguity(StrEnum):
     """What content cannot decide (codes of the event `reconcile.ambiguous`); a rule is applied."""

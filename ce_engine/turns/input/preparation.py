@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,23 +18,11 @@ from ce_engine.prepare.choose.sharing import InputShare, share_of
 from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.reconcile.align import ReconcileFlags
-from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
-from ce_engine.prepare.reconcile.match import IncomingMessage
-from ce_engine.prepare.reconcile.reconcile import (
-    NewEntry,
-    Reconciliation,
-    reconcile,
-    settle,
-    settled_places,
-)
 from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
-from ce_engine.runtime.processes import is_gone, owner
+from ce_engine.runtime.processes import owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
-from ce_engine.schema.enums import Role
-from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.sessions.lane_cut import LaneCut
@@ -44,13 +32,10 @@ from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.attempts import repeated_turn
 from ce_engine.turns.input.continued_line import go_on
 from ce_engine.turns.input.history import History
-from ce_engine.turns.input.message_keys import incoming, version
+from ce_engine.turns.input.list_intake import ListIntake
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
 from ce_engine.turns.input.tool_result_texts import results_of
-from ce_engine.turns.record.answers import abandon
-from ce_engine.turns.record.attachments import attachment_records
-from ce_engine.turns.record.linked_records import record_tool_message
 from ce_engine.turns.record.write_group import RecordGroup, put_turn
 from ce_engine.turns.report.archive import (
     NOTHING,
@@ -82,7 +67,6 @@ class Preparation:
     degradations: list[str] = field(default_factory=list)
     collected: CollectedContext = field(default_factory=CollectedContext)
     turn_id: str = ""
-    found: Reconciliation | None = None
     places: list[int | None] = field(default_factory=list)
     history: History = field(init=False)
     question: int | None = None
@@ -140,9 +124,7 @@ class Preparation:
 
     def take_in(self) -> int:
         """Record what is new of the list, and nothing else; how many messages that are."""
-        self.call = self.records.named(self.call)
-        self._reconcile()
-        return self.new
+        return ListIntake(self.records.named(self.call), self.records, self.counter).take_in().new
 
     def run(self) -> tuple[Prepared, Selection]:
         """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
@@ -155,12 +137,16 @@ class Preparation:
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
-        self.history = History(view, call, self.counter)
         self.mates = view.batch_mates(call.batch, call.request_id)
-        if call.purpose == "chat":
-            self._reconcile()
-        else:
+        if call.purpose != "chat":
             self.places = [None] * len(call.messages)
+            self.history = History(view, call, self.counter)
+            return
+        taken = ListIntake(call, self.records, self.counter, self.mates).take_in()
+        self.places, self.question, self.new = taken.places, taken.question, taken.new
+        self.archived = taken.archived
+        self.history = History(view, call, self.counter, taken.lanes, taken.question)
+        self.history.known, self.history.keeps = taken.items, True
 
     def finish(self, chosen: Selection, recall: Recall) -> tuple[Prepared, Selection]:
         """Open the turn of what was chosen."""
@@ -289,108 +275,6 @@ class Preparation:
         if bound.tokens is None or factor == 1.0 or self.counter.exact:
             return bound
         return Limit(int(bound.tokens / factor), bound.inject, f"{bound.source}, calibrated")
-
-    # Reconcile
-
-    def _reconcile(self) -> None:
-        call, view, ingest = self.call, self.view, self.records.ingest
-        lane, of = view.lane(self.lane_key), version(ingest)
-        alike = lane.sent.compare(call.messages)
-        start = lane.sent.start(alike.length, of)
-        arrived = [*start.arrived, *incoming(call.messages[len(start.arrived) :], ingest)]
-        found = reconcile(
-            view.log,
-            arrived,
-            agent=ingest.name(call.speaker),
-            lane_key=self.lane_key,
-            known=start.places,
-            line=start.line,
-            flags=self._flags(arrived),
-        )
-        self.found = found
-        self.new = len(found.new)
-        added: list[int] = []
-        for new in found.new:
-            parent = settle(new.parent, added)
-            added.append(self._append(new, parent, arrived[new.index]))
-        self.places = settled_places(found, added)
-        self.question = settle(found.tip, added)
-        self.cut.check_below(self.places, start.places)
-        items, self.archived = lane.begins_alike(self.places, start.places, self.counter.name)
-        lane.sent.follow(call.messages, alike, self.places, arrived, found.line, of)
-        if self.question is not None and not call.by_hand:  # there the same request is a retry
-            view.note_step(self.question, call.request_id)
-        elif self.question is not None:
-            found.bring = self._before(self.question)
-        self.history = History(view, call, self.counter, self._earlier(found), self.question)
-        self.history.known, self.history.keeps = items, True
-        self._abandon()
-        for code in found.ambiguous:
-            rule, asked = {"rule": code}, call.request_id
-            event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
-            self.records.events.append(event)
-
-    def _before(self, question: int) -> EarlierLanes:
-        """What came before a question by hand: it stands there alone, also where its list goes on with results."""
-        log = self.view.log
-        flying = frozenset(map(log.root, self.view.in_flight()))
-        root = log.root(question)
-        return EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
-
-    def _earlier(self, found: Reconciliation) -> Iterable[list[int]]:
-        """The lanes that may be brought in: none of another item of the call's batch."""
-        mates = self.view.lines_of(self.mates)
-        if isinstance(found.bring, EarlierLanes) and mates:
-            found.bring = replace(found.bring, without=found.bring.without | mates)
-        return found.bring
-
-    def _flags(self, arrived: Sequence[IncomingMessage]) -> ReconcileFlags:
-        failed, new = frozenset(self.view.failed), self.call.new_conversation
-        return ReconcileFlags(self.view.in_flight(), failed, self._retried(arrived), new)
-
-    def _retried(self, arrived: Sequence[IncomingMessage]) -> int | None:
-        """The question that this call repeats: a failed one, or the very same request's (B-07)."""
-        view, call = self.view, self.call
-        newest = view.log.newest_root(self.lane_key) if call.by_hand else None
-        for question, turn in view.failed.items():
-            if turn.row.turn_id == call.retry_of or question == newest:
-                return question
-        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
-        of = (call.request_id, self.lane_key)
-        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
-        return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
-
-    def _append(self, new: NewEntry, parent: int | None, arrived: IncomingMessage) -> int:
-        host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
-        message = host.message
-        own = self.call.speaker if message.role is Role.ASSISTANT else ""
-        speaker = message.author.id if message.author else own or None
-        row = ingest.message_row(
-            host,
-            message_id=ingest.ids.generate(),
-            keys=(arrived.key, arrived.loose_key or b""),
-            speaker=speaker,
-            tokens=(self.counter.name, self.counter.host(host) - self.counter.media(host)),
-        )
-        stored, log = row.message, view.log
-        if host.attachments:
-            stored.attachments = attachment_records(host.attachments, ingest)
-        stored.parent_id = None if parent is None else log[parent].message_id
-        if new.replaces is not None or new.variant_of is not None:
-            stored.replaces = None if new.replaces is None else log[new.replaces].message_id
-            stored.variant_of = None if new.variant_of is None else log[new.variant_of].message_id
-        row.aside, row.lane_key, row.request_id = new.aside, self.lane_key, self.call.request_id
-        if message.role is Role.TOOL:
-            caller = view.rows[parent] if parent is not None else None
-            record_tool_message(self.records, row, caller)
-        return self.records.add_message(row)
-
-    def _abandon(self) -> None:
-        view = self.view
-        gone = [t for t in view.stale_turns if t.lane == self.lane_key and is_gone(t.owner)]
-        if gone:
-            abandon(self.records, gone)
-            view.stale_turns = [turn for turn in view.stale_turns if turn not in gone]
 
     # The cut
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from ce_engine import BudgetConfig, ConfigError, MemoryStore, RuntimeConfig, create_context_engine
+from ce_engine.testing import IdsInOrder
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, error, text, tool_calls
 from tests.adapters.langchain.rows import rows
@@ -96,16 +96,6 @@ def talk(agent: Any, way: str, runner: asyncio.Runner, questions: Any = QUESTION
             runner.run(streamed(given))
 
 
-class SameIds:
-    """Ids that look the same where they are shown: random ones cost now more tokens, now fewer."""
-
-    def __init__(self) -> None:
-        self._number = itertools.count()
-
-    def generate(self) -> str:
-        return f"same-id-{next(self._number)}"
-
-
 Drive = Callable[[Any], None]
 
 
@@ -115,7 +105,7 @@ def both(
     """(bodies, rows) of the agent installed on, and of the agent with the middleware."""
     found = []
     for installed in (True, False):
-        engine = create_context_engine(MemoryStore(), id_generator=SameIds())
+        engine = create_context_engine(MemoryStore(), id_generator=IdsInOrder("same-id-"))
         with Wire(script) as wire:
             governs = None if installed else middleware(engine=engine, **options)
             agent = build(chat(wire), [governs] if governs else [])

@@ -45,6 +45,7 @@ from ce_engine.testing import (
     EvidenceIngestorContract,
     HasherContract,
     IdGeneratorContract,
+    IdsInOrder,
     LlmAdapterContract,
     MockLlmAdapter,
     RedactorContract,
@@ -87,6 +88,12 @@ class TestIdGenerator(IdGeneratorContract):
     @pytest.fixture
     def id_generator(self) -> UuidV4Generator:
         return UuidV4Generator()
+
+
+class TestIdsInOrder(IdGeneratorContract):
+    @pytest.fixture
+    def id_generator(self) -> IdsInOrder:
+        return IdsInOrder()
 
 
 class TestHasher(HasherContract):

@@ -10,17 +10,7 @@ import pytest
 
 from ce_engine import MemoryStore, Message, Role, Scope, create_context_engine
 from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
-
-
-class Numbers:
-    """Ids that a test can foretell."""
-
-    def __init__(self) -> None:
-        self.given = 0
-
-    def generate(self) -> str:
-        self.given += 1
-        return f"id-{self.given}"
+from ce_engine.testing import IdsInOrder
 
 
 class Noon:
@@ -43,7 +33,7 @@ def test_the_defaults_are_uuid_4_utc_and_sha_256() -> None:
 
 @pytest.mark.req("A-04", "A-26")
 def test_others_are_used_everywhere() -> None:
-    engine = create_context_engine(MemoryStore(), clock=Noon(), id_generator=Numbers())
+    engine = create_context_engine(MemoryStore(), clock=Noon(), id_generator=IdsInOrder("id-"))
     engine.sync.prepare_turn("s", Message(role=Role.USER, content="hello"))
     engine.sync.commit_assistant_message("s", Message(role=Role.ASSISTANT, content="hi"))
     scope = Scope(session_id="s")
