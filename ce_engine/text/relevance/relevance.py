@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ce_engine.text.relevance.meaning import Meaning
+from ce_engine.text.relevance.near_words import near
 from ce_engine.text.relevance.related_words import related
 from ce_engine.text.relevance.tally import (
     FeatureTally,
@@ -62,6 +63,7 @@ HOW_MANY = 0.04  # "how many" meets a number
 
 RELATED = 0.2  # an entry has words that mean the like of one of the question's
 BESIDE = 0.1  # ... or one beside it has
+ALIKE = 0.15  # it has a word that is used like one of the question's; half of OWN, so that the very word is worth more
 
 FOLLOWING = 14
 """Days after a date until nothing of its weight is left."""
@@ -80,6 +82,13 @@ WORDS = 24
 
 COMMON = 0.25
 """Share of all entries above which words that mean the like of one tell nothing."""
+
+MOST = 8
+"""What another name of a word, or one that is used like it, counts at most, in shares of all words of a question that are
+known: where these stand in every entry they say next to nothing, and it would have no bound."""
+
+FEW = 0.01
+"""Share of all entries above which a word that is used like one of the question's tells nothing: of the common ones some are alike to any."""
 
 PAGE = 4000
 """Characters of a question that are read; of a longer one its two ends."""
@@ -362,7 +371,8 @@ class LexicalIndex:
             tally.add((lent & self._asks) << 1, share * ANSWER, "beside")
             # Ones added to all but the last position of a stretch carry into it if any position is set.
             said = ((lent & inside) + inside | lent) & self._ends
-            talks.add(said, _rarity(said.bit_count(), len(self._starts)) * unit * TALK)
+            spread = _rarity(said.bit_count(), len(self._starts)) * unit
+            talks.add(said, min(spread, UNIT) * TALK)
         tally.add(touched & self._timed, UNIT * EVENT, "time")
         self._add_talks(tally, talks.total())
         return self._add_related(tally, words, wanted, unit) or bool(known)
@@ -374,18 +384,44 @@ class LexicalIndex:
         found = False
         asked = words - self._speakers.keys()
         for word in sorted(asked) if len(wanted) <= WORDS else ():
+            named = related(word) - wanted
+            found |= self._add_near(tally, word, named | wanted, unit)
             own = 0
-            for term in related(word) - wanted:
-                posting = self._postings.get(term)
-                own |= 0 if posting is None else members_of(posting)
+            for term in named:
+                own |= self._holding(term)
             if not own or own.bit_count() > COMMON * len(self) + 1:
                 continue
             found = True
             lent = own & self._lends
-            share = _rarity(own.bit_count(), len(self)) * unit
+            share = min(_rarity(own.bit_count(), len(self)) * unit, UNIT * MOST)
             tally.add(own, share * RELATED, "related")
             tally.add(own | lent << 1 | lent >> 1, share * BESIDE, "related")
         return found
+
+    def _add_near(self, tally: Tally, word: str, others: AbstractSet[str], unit: float) -> bool:
+        """Entries with a word that is used like one of the question's, and few say it: each counts by the nearest.
+
+        What has the very word gets nothing more, nothing gets more than that word is worth, and `others` count themselves.
+        """
+        very = next(iter(term_set({word})), "")
+        known = self._holding(very)
+        most: float = UNIT * MOST
+        if known:
+            most = min(most, _rarity(known.bit_count(), len(self)) * unit)
+        found = False
+        for term in near(very):
+            own = 0 if term in others else self._holding(term)
+            count = own.bit_count()
+            if count <= FEW * len(self) + 1 and (own := own & ~known):
+                found = True
+                known |= own
+                tally.add(own, min(most, _rarity(count, len(self)) * unit) * ALIKE, "related")
+        return found
+
+    def _holding(self, term: str) -> int:
+        """The set of the positions of entries with a term."""
+        posting = self._postings.get(term)
+        return 0 if posting is None else members_of(posting)
 
     def _add_talks(self, tally: Tally, sums: Sequence[int]) -> None:
         """Lend the scores of the best stretches of talk to their entries."""
