@@ -34,7 +34,7 @@ from ce_engine.ports.store import Store
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.settings import Setting
-from ce_engine.stores.tables import SqlStore
+from ce_engine.stores.tables import SqlStore, vacuuming
 from ce_engine.testing import StoreContract
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
@@ -54,7 +54,8 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 class TestPostgresStore(StoreContract):
     @pytest.fixture
-    async def store(self, url: str) -> AsyncIterator[Store]:
+    async def store(self, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+        monkeypatch.setattr(vacuuming, "OLDER_S", 60.0)  # of other tests that use the server
         store = SqlStore(url, lock_timeout_s=20)
         yield store
         await store.close()
