@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
+from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
@@ -327,6 +328,10 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
         raise ConfigError(f"{part} of {said_by} is an empty text; {_WANTED}")
     if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
         raise ConfigError(f"{part} of {said_by} has half of a surrogate pair; {_WANTED}")
+    if text is not None and (count := len(text.encode())) > MOST_ID_BYTES:
+        raise ConfigError(
+            f"{part} of {said_by} has {count} bytes, and the most are {MOST_ID_BYTES}; give a shorter one, or a hash of it"
+        )
     return text
 
 

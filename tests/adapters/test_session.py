@@ -19,6 +19,7 @@ from ce_engine import (
     SchemaValidationError,
     Scope,
 )
+from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_integrations import CallInfo, ce_session
 from ce_integrations.identity.session import Choice, remember_answer, resolve
 from ce_integrations.install.options import Options
@@ -148,6 +149,24 @@ def test_half_a_character_is_no_id() -> None:
         assert half not in str(refused.value)
     with pytest.raises(SchemaValidationError, match="surrogate"):
         found(CallInfo(session_id=half))
+
+
+@pytest.mark.req("A-13", "A-25")
+def test_what_no_store_takes_is_no_id() -> None:
+    assert told({"session_id": "i" * MOST_ID_BYTES}).session_id == "i" * MOST_ID_BYTES
+    long = "词" * 171
+    for ask in (
+        lambda: told({"session_id": long}),
+        lambda: told({"user_id": lambda _: long}),
+        lambda: ce_session("s", account_id=long),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"_id of .*has 513 bytes.*most are 512.*hash"
+        ) as refused:
+            ask()
+        assert long not in str(refused.value)
+    with pytest.raises(SchemaValidationError, match=r"session_id has 513 bytes.*most are 512"):
+        found(CallInfo(session_id=long))
 
 
 def test_nobody_is_said_as_an_empty_text() -> None:

@@ -198,8 +198,8 @@ LONG = "".join(chr(_NOISE.randrange(0x4E00, 0x9FA5)) for _ in range(6000))
 
 
 def _asked(**more: str) -> Callable[[ContextEngine], object]:
-    scope = Scope(**{"session_id": "evil", "user_id": "evil", **more})
-    return lambda engine: HostApp(engine, scope).ask("q", "a")
+    whose = {"session_id": "evil", "user_id": "evil", **more}
+    return lambda engine: HostApp(engine, Scope(**whose)).ask("q", "a")
 
 
 def _block(engine: ContextEngine) -> object:
