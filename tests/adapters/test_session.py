@@ -169,6 +169,16 @@ def test_what_no_store_takes_is_no_id() -> None:
         found(CallInfo(session_id=long))
 
 
+def test_an_agent_whose_name_is_a_paragraph_is_governed() -> None:
+    """What a framework names an agent is no id that an app chose: a role may be as long as it likes."""
+    long = "研究员" * 200
+    ids = [found(CallInfo(session_id="s", agent=name)).agent_id for name in (long, f"{long}!")]
+    assert all(each.startswith("研究员研究员") for each in ids)
+    assert max(len(each.encode()) for each in ids) <= MOST_ID_BYTES
+    assert ids[0] != ids[1]
+    assert found(CallInfo(session_id="s", agent="researcher")).agent_id == "researcher"
+
+
 def test_nobody_is_said_as_an_empty_text() -> None:
     assert told({"user_id": ""}).user_id == ""
     assert told({"user_id": lambda _: ""}).user_id == ""
