@@ -20,9 +20,10 @@ OLDER_S = 5.0
 _PAUSE_S = 0.05
 _PATIENT = (
     "SET lock_timeout = 5000",
-    "SET statement_timeout = 300000",
     "SET client_min_messages = warning",  # or it would not be heard what was passed over
 )
+_TO_REWRITE = "SET statement_timeout = 300000"
+"""For a table; a vacuum beside an app has the time of any statement: what is done of it stays done."""
 
 _NEXT = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 _XIDS = 2**32
@@ -62,14 +63,10 @@ class Vacuum:
             older = self._older()
             # To freeze, the server waits for a page that somebody looks at, and does not pass over it.
             busy = self._is_busy_for(f"VACUUM (FREEZE) {', '.join(_names())}")
-        why = [
-            older,
-            _not_owned(len(passed_over)),
-            "others hold the tables for longer than a deletion waits: see what they do"
-            if busy
-            else "",
-        ]
-        self._say(why)
+        in_use = (
+            "others held a table for 5 s, or it took too long: see what they do" if busy else ""
+        )
+        self._say([older, _not_owned(len(passed_over)), in_use])
 
     def rewrite(self) -> None:
         """Write all tables anew, each under a lock that nobody else reads or writes beside.
@@ -78,13 +75,14 @@ class Vacuum:
             DeletedBytesError: some stay.
         """
         with self._patient():
+            self._connection.exec_driver_sql(_TO_REWRITE)
             if older := self._older():
                 self._say([older])  # whose rows would be copied into the new files
             before = self._files()
             busy = [name for name in _names() if self._is_busy_for(f"VACUUM (FULL, FREEZE) {name}")]
             after = self._files()
         same = [name for name in _names() if before[name] == after[name] and name not in busy]
-        in_use = f"others hold {', '.join(busy)} for longer than 5 s: stop them" if busy else ""
+        in_use = f"others hold {', '.join(busy)}, or it takes 5 minutes: stop them" if busy else ""
         self._say([in_use, _not_owned(len(same))])
 
     def _say(self, why: Sequence[str]) -> None:
