@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ce_engine.audit.derived_answers import derived_answers
@@ -146,7 +145,7 @@ class DeletionMethods(Verifying):
             head = await self._head(scope, any_project=any_project)
             if head is None:
                 return DeletionReport()
-            scope = replace(scope, project_id=head.project_id)
+            scope = Scope.of_stored(*scope.key, head.project_id)
             what: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             holders = [row.message_id for row in rows if row.message_id]

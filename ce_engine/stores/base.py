@@ -216,6 +216,9 @@ class BaseStore(ABC):
         return NO_MACS if await self.chain(scope) is not None else None
 
     @abstractmethod
+    async def purge(self) -> None: ...
+
+    @abstractmethod
     async def chain(self, scope: Scope) -> EventChain | None: ...
 
     @asynccontextmanager

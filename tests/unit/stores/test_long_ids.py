@@ -13,9 +13,12 @@ from ce_engine import (
     Scope,
     StoreConfig,
     create_context_engine,
+    open_store,
 )
 from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_engine.testing.host import HostApp
+from ce_engine.testing.samples import evidence
+from tests.hosts.cli_host import ce
 from tests.hosts.store_urls import KINDS, store_url
 
 
@@ -55,5 +58,13 @@ def test_a_longer_id_is_refused_with_the_cure(name: str) -> None:
         Scope(**{"session_id": "s", name: "i" * 513})
 
 
-def test_what_an_older_release_stored_is_still_found() -> None:
-    assert Scope.of_stored("", "", "i" * 5000).session_id == "i" * 5000
+@pytest.mark.req("A-30")
+def test_what_an_older_release_stored_under_a_longer_id_goes(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/ce.db")
+    engine = create_context_engine(store, config=RuntimeConfig(store=StoreConfig(deadline_s=30)))
+    whose = Scope.of_stored("", "ann", "i" * 600)
+    engine.loop.run(store.put_evidence(whose, evidence("e1", "The gate code is 7391.")))
+    assert "7391" in ce("show", whose.session_id, "--user", "ann", "--store", store.url).stdout
+    assert engine.sync.delete_evidence(whose, "e1").evidences == 1
+    assert engine.sync.delete_user_data("", "ann").sessions == 1
+    engine.sync.close()

@@ -256,6 +256,6 @@ def test_an_id_that_the_server_cannot_take_stops_no_other_session(url: str, what
 async def test_it_is_told_what_is_too_long(url: str) -> None:
     store = SqlStore(url, lock_timeout_s=20)
     with pytest.raises(FileDamagedError, match="shorter"):
-        await store.apply(replace(SCOPE, session_id=LONG), [AppendMessages([bare_row("m1")])])
+        await store.apply(Scope.of_stored("", "", LONG), [AppendMessages([bare_row("m1")])])
     await store.apply(SCOPE, [AppendMessages([bare_row("m1")])])
     await store.close()
