@@ -193,7 +193,9 @@ class Engine(
         tripped = self._telemetry.tripped
         self._journal = Journal(store, self.loop, config.store, self._name_gap, tripped)
         self._originals = Originals(second_store(config, store, originals), self.ids, self.clock)
-        self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
+        self._sessions = Sessions(
+            store, self._journal, self.redactor, config, self.clock, self._forget_words
+        )
         self._locks = KeyedLocks()
         self.caches = WeakSet()
         self._gate = Gate()

@@ -30,7 +30,8 @@ ContextEngineError
 │   ├── SettingForgedError       what an owner set was changed by somebody without the secret
 │   └── StoreUnavailableError    the store is down, locked, full, read-only, or too slow
 │       ├── FileDamagedError     a file of one session or user is damaged; the store's others are not
-│       └── EncryptionKeyError   what is stored is encrypted with a key that is not here
+│       ├── EncryptionKeyError   what is stored is encrypted with a key that is not here
+│       └── DeletedBytesError    what was deleted stays in the files of a server
 └── AdapterError                 an adapter cannot do what was asked
     ├── UnsupportedTargetError   this object cannot be governed
     ├── UnsupportedVersionError  the framework's installed release is out of range
@@ -224,6 +225,12 @@ class EncryptionKeyError(StoreUnavailableError):
     """What is stored is encrypted with a key that is not configured here; nothing was changed (19 B.9)."""
 
     code = "CONTEXT_ENCRYPTION_KEY"
+
+
+class DeletedBytesError(StoreUnavailableError):
+    """What was deleted is found no more, and a server keeps bytes of it in its files; the message names the cure."""
+
+    code = "CONTEXT_DELETED_BYTES"
 
 
 class AdapterError(ContextEngineError):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ce_engine.audit.derived_answers import derived_answers
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
-from ce_engine.errors import SessionNotFoundError, StoreUnavailableError
+from ce_engine.errors import DeletedBytesError, SessionNotFoundError, StoreUnavailableError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
@@ -19,6 +19,8 @@ from ce_engine.schema.text_cache import forget_texts
 from ce_engine.stores.quotations import Quotations
 
 
+logger = logging.getLogger("ce_engine.deletion")
+
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
 
@@ -27,8 +29,8 @@ class DeletionMethods(Verifying):
     """Deletes, in one session at a time and under its lock.
 
     What is deleted is gone from the store, from what this process remembers, and from every byte of
-    the store's files; other processes forget it with their next call, and what they still record for
-    it is refused. Ids, times and counts stay, as envelopes of events, and each deletion is an event.
+    the store's files; where PostgreSQL keeps some, `bytes_left` of the report says why. Other processes
+    forget it with their next call, and what they still record for it is refused. Ids, times and counts stay, as envelopes of events, and each deletion is an event.
     Whoever goes on with the id of a deleted session begins a new life of it, under a new key. What a
     host itself still has, and sends again, is new there: delete it in the host first.
 
@@ -91,8 +93,7 @@ class DeletionMethods(Verifying):
 
     async def _delete_session(self, scope: Scope) -> DeletionReport:
         deleted = await self._erase(scope)
-        await self._purge()
-        return deleted
+        return deleted + await self._purge()
 
     async def _delete_user_data(self, account_id: str, user_id: str) -> DeletionReport:
         await self.flush(STORE_S)  # what does not land in time is noticed session by session
@@ -110,9 +111,9 @@ class DeletionMethods(Verifying):
                 deleted += await self._erase(scope, any_project=True)
             deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
         finally:
-            await self._purge()  # also of what went before something could not be deleted
+            left = await self._purge()  # also of what went before something could not be deleted
         await see_whole(self.store, account_id, user_id)
-        return deleted
+        return deleted + left
 
     async def _erase(self, scope: Scope, *, any_project: bool = False) -> DeletionReport:
         """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
@@ -133,8 +134,7 @@ class DeletionMethods(Verifying):
 
     async def _delete_evidence(self, scope: Scope, evidence_id: str) -> DeletionReport:
         deleted = await self._emptied(scope, evidence_id)
-        await self._purge()
-        return deleted
+        return deleted + await self._purge()
 
     async def _emptied(
         self, scope: Scope, evidence_id: str, *, any_project: bool = False
@@ -145,7 +145,7 @@ class DeletionMethods(Verifying):
             head = await self._head(scope, any_project=any_project)
             if head is None:
                 return DeletionReport()
-            scope = replace(scope, project_id=head.project_id)
+            scope = Scope.of_stored(*scope.key, head.project_id)
             what: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             holders = [row.message_id for row in rows if row.message_id]
@@ -197,15 +197,17 @@ class DeletionMethods(Verifying):
             self._announcer.tell(scope, [write.event])
         return result
 
-    async def _purge(self) -> None:
+    async def _purge(self) -> DeletionReport:
+        """Be rid of the bytes; what is still to be done by a server's operator is in the report, and logged."""
         try:
-            await answered(self.store.purge(), PURGE_S)
-            await self._originals.purge(PURGE_S)
+            left = await _left_by(answered(self.store.purge(), PURGE_S))
+            of_originals = await _left_by(self._originals.purge(PURGE_S))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
                 "it once more."
             ) from error
+        return DeletionReport(bytes_left=" ".join(filter(None, (left, of_originals))))
 
     async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
         """The head of a session that is there, when everything of it that was accepted has landed."""
@@ -221,6 +223,16 @@ class DeletionMethods(Verifying):
         if not any_project:
             check_project(scope, state.head.project_id)
         return state.head
+
+
+async def _left_by(purge: Awaitable[None]) -> str:
+    """Why a server keeps bytes after a purge; empty where it keeps none."""
+    try:
+        await purge
+    except DeletedBytesError as error:
+        logger.warning("%s [%s]", error, error.code)
+        return str(error)
+    return ""
 
 
 def _holding(events: Iterable[Event], quotations: Sequence[Quotations]) -> list[int]:

@@ -190,7 +190,7 @@ class ReplayMethods(EngineBase):
         check_project(scope, state.head.project_id)
         turns = await self.store.list_turns(scope)
         at = find_turn(turns, turn, scope.session_id)
-        scope = replace(scope, agent_id="", project_id=state.head.project_id)
+        scope = Scope.of_stored(*scope.key, state.head.project_id)
         key = Fingerprinter(self.store.secret, state.head.salt, scope)
         if turn is None:
             at = newest(turns, key)

@@ -95,7 +95,7 @@ class RetentionMethods(DeletionMethods):
             except ContextEngineError as error:
                 report.failed.append((each, error.code))
         if report.expired:
-            await self._purge()
+            report.deleted += await self._purge()
             self._forget_words()
         return report
 

@@ -161,6 +161,7 @@ class Store(SettingsStore, Protocol):
 
         Raises:
             StoreUnavailableError: it cannot be done now; it is still to be done.
+            DeletedBytesError: a server keeps bytes of it until its operator does something.
         """
         ...
 

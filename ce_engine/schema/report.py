@@ -80,6 +80,8 @@ class DeletionReport(Schema):
     taken out of: all of it, and each passage of 24 characters (12 of Chinese, Japanese or Korean)."""
     derived: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
     """Ids of the answers that may say it in other words: their model was shown it. They stay."""
+    bytes_left: str = Field(default="", exclude_if=lambda text: not text)
+    """Why a server (PostgreSQL) keeps bytes of it in its files, and the cure; empty where nothing is known of any."""
 
     def __add__(self, other: DeletionReport) -> DeletionReport:
         names = type(self).model_fields

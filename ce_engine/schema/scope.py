@@ -9,13 +9,17 @@ from uuid import UUID
 from ce_engine.errors import SchemaValidationError, ScopeViolationError
 
 
+MOST_ID_BYTES = 512
+"""Of an id in UTF-8: three of them, and a name, go into an entry of PostgreSQL's indexes, which has 2,700."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """Who is speaking, in which session.
 
     `key` (account, user, session) keys all stored data; the others are attributes. No user is
     the user `""`: an exact match, never a wildcard (B-03). Numbers and UUIDs are
-    the ids that they are as texts.
+    the ids that they are as texts. Each has at most 512 bytes in UTF-8.
     """
 
     session_id: str
@@ -72,21 +76,26 @@ def check_text(name: str, given: object) -> None:
 
 
 def check_encodable(name: str, given: object) -> None:
-    """See that an id can be written down: in a store, in a URL, on a terminal.
+    """See that an id can be written down: in every store, in a URL, on a terminal.
 
     Raises:
-        SchemaValidationError: it has half of a surrogate pair, which is no character.
+        SchemaValidationError: it has half of a surrogate pair, which is no character, or more than `MOST_ID_BYTES`.
     """
-    if not isinstance(given, str) or given.isascii():
+    if not isinstance(given, str):
         return
     try:
-        given.encode()
+        count = len(given) if given.isascii() else len(given.encode())
     except UnicodeEncodeError as error:
         raise SchemaValidationError(
             f"{name} has half of a surrogate pair at place {error.start}, which is no character and "
             "cannot be written down. Make the id of whole characters: "
             f'{name}.encode("utf-16", "surrogatepass").decode("utf-16", "replace")'
         ) from None
+    if count > MOST_ID_BYTES:
+        raise SchemaValidationError(
+            f"{name} has {count} bytes, and the most are {MOST_ID_BYTES}, which every store takes. Give a shorter "
+            f"one, or a hash of it: hashlib.sha256({name}.encode()).hexdigest()"
+        )
 
 
 def is_whole(session_id: object) -> bool:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
@@ -118,7 +118,9 @@ class Sessions:
         redactor: Redactor,
         config: RuntimeConfig,
         clock: Clock,
+        forget_words: Callable[[], None],
     ) -> None:
+        self._forget_words = forget_words
         self._store = store
         self._journal = journal
         self._redactor = redactor
@@ -219,6 +221,8 @@ class Sessions:
     def _put(self, view: SessionView, old: SessionView | None) -> SessionView:
         """Keep a view that was built anew, with what was under way in the one before."""
         old = old or self._replaced.get(view.scope.key)
+        if view.head.epoch > (old.head.epoch if old is not None else 0):
+            self._forget_words()  # some were deleted since, maybe by another process: caches do not know whose they have
         if old is not None and view.head.is_new_life_of(old.head):
             self.forget(view.scope)
         elif old is not None:

@@ -108,6 +108,14 @@ class BaseStore(ABC):
             self._is_admitted = True
             await self.put_setting(SEALED_BY, MARK, value=True)
 
+    async def rewrite(self) -> None:
+        """Write all that is kept anew, without what was deleted, where `purge` alone does not; nobody uses it meanwhile.
+
+        Raises:
+            DeletedBytesError: some of it stays; the message names the cure.
+        """
+        await self.purge()
+
     async def reseal(self, scope: Scope) -> bool:
         """Seal a session, a deleted one too, under the key that seals now; false if all of it is already.
 
@@ -206,6 +214,9 @@ class BaseStore(ABC):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return NO_MACS if await self.chain(scope) is not None else None
+
+    @abstractmethod
+    async def purge(self) -> None: ...
 
     @abstractmethod
     async def chain(self, scope: Scope) -> EventChain | None: ...

@@ -55,7 +55,7 @@ class StoreFiles:
         if scheme_of(url) == "memory" or is_server(url):
             raise ConfigError(
                 f"the bytes of {masked(url)} cannot be searched from here: it has no file. Leave the search "
-                "out; what a server's own logs and backups keep is the server's"
+                "out; what a server's own logs and backups keep is the server's. --rewrite writes PostgreSQL's tables anew"
             )
         self._path = local_path(url)
         self._is_folder = scheme_of(url) == "file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field, fields
+from hashlib import blake2b
 from math import isfinite
 from numbers import Real
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
+from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
@@ -22,6 +24,9 @@ _WANTED = (
     "expected a text that is not empty, a number or a UUID. Where nobody has an id, leave it out, or "
     "give None: each run is then on its own"
 )
+
+_BEGINNING = 64
+"""Characters that are left of an agent's name which is too long for an id."""
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
 """Ids that frameworks give to everybody who chose none: they are no ids."""
@@ -250,8 +255,18 @@ def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
         yield of_scope(choice.scope)
     own = _own_id(info.session_id)
     yield _Voice(
-        None if own in SHARED_DEFAULTS else own, _own_id(info.user_id), agent_id=info.agent or None
+        None if own in SHARED_DEFAULTS else own,
+        _own_id(info.user_id),
+        agent_id=_agent_id(info.agent) or None,
     )
+
+
+def _agent_id(name: str) -> str:
+    """A framework's name of an agent as an id: of one that is as long as a paragraph, its beginning and a hash."""
+    data = name.encode("utf-8", "surrogatepass")
+    if len(data) <= MOST_ID_BYTES:
+        return name
+    return f"{name[:_BEGINNING]} {blake2b(data, digest_size=8).hexdigest()}"
 
 
 def conversation_of(info: CallInfo) -> int | None:
@@ -327,6 +342,10 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
         raise ConfigError(f"{part} of {said_by} is an empty text; {_WANTED}")
     if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
         raise ConfigError(f"{part} of {said_by} has half of a surrogate pair; {_WANTED}")
+    if text is not None and (count := len(text.encode())) > MOST_ID_BYTES:
+        raise ConfigError(
+            f"{part} of {said_by} has {count} bytes, and the most are {MOST_ID_BYTES}; give a shorter one, or a hash of it"
+        )
     return text
 
 

@@ -19,6 +19,7 @@ from ce_engine import (
     SchemaValidationError,
     Scope,
 )
+from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_integrations import CallInfo, ce_session
 from ce_integrations.identity.session import Choice, remember_answer, resolve
 from ce_integrations.install.options import Options
@@ -148,6 +149,34 @@ def test_half_a_character_is_no_id() -> None:
         assert half not in str(refused.value)
     with pytest.raises(SchemaValidationError, match="surrogate"):
         found(CallInfo(session_id=half))
+
+
+@pytest.mark.req("A-13", "A-25")
+def test_what_no_store_takes_is_no_id() -> None:
+    assert told({"session_id": "i" * MOST_ID_BYTES}).session_id == "i" * MOST_ID_BYTES
+    long = "词" * 171
+    for ask in (
+        lambda: told({"session_id": long}),
+        lambda: told({"user_id": lambda _: long}),
+        lambda: ce_session("s", account_id=long),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"_id of .*has 513 bytes.*most are 512.*hash"
+        ) as refused:
+            ask()
+        assert long not in str(refused.value)
+    with pytest.raises(SchemaValidationError, match=r"session_id has 513 bytes.*most are 512"):
+        found(CallInfo(session_id=long))
+
+
+def test_an_agent_whose_name_is_a_paragraph_is_governed() -> None:
+    """What a framework names an agent is no id that an app chose: a role may be as long as it likes."""
+    long = "研究员" * 200
+    ids = [found(CallInfo(session_id="s", agent=name)).agent_id for name in (long, f"{long}!")]
+    assert all(each.startswith("研究员研究员") for each in ids)
+    assert max(len(each.encode()) for each in ids) <= MOST_ID_BYTES
+    assert ids[0] != ids[1]
+    assert found(CallInfo(session_id="s", agent="researcher")).agent_id == "researcher"
 
 
 def test_nobody_is_said_as_an_empty_text() -> None:

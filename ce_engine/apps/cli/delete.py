@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,12 +12,18 @@ import typer
 from ce_engine.apps.cli.delete_verify import DeletionCheck, words
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl
 from ce_engine.apps.cli.progress import spinner
-from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, with_project
+from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, reading, with_project
 from ce_engine.apps.present.output import console, number, print_json, printable
-from ce_engine.errors import EvidenceNotFoundError, SessionNotFoundError
+from ce_engine.errors import (
+    DeletedBytesError,
+    EvidenceNotFoundError,
+    SessionNotFoundError,
+    StoreError,
+)
 from ce_engine.schema.report import DeletionReport
 from ce_engine.schema.rows import SessionInfo
 from ce_engine.schema.scope import Scope
+from ce_engine.stores.base import BaseStore
 from ce_engine.stores.leftovers import Search
 from ce_engine.stores.urls import DEFAULT
 
@@ -56,6 +63,14 @@ Verify = Annotated[
         help="Afterwards search every byte of the store's files for what was deleted; exit code 1 if any is left.",
     ),
 ]
+Rewrite = Annotated[
+    bool,
+    typer.Option(
+        "--rewrite",
+        help="Write PostgreSQL's tables anew, so that their files have nothing of what was deleted, now or before. "
+        "It takes their owner; apps wait for each table meanwhile. Alone, it deletes nothing.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -66,6 +81,7 @@ def delete(  # noqa: PLR0913 - one parameter an option
     evidence: EvidenceId = None,
     yes: Yes = False,
     verify: Verify = False,
+    rewrite: Rewrite = False,
     store: StoreUrl = None,
     originals: OriginalsUrl = None,
     account: Account = "",
@@ -78,32 +94,30 @@ def delete(  # noqa: PLR0913 - one parameter an option
     What stays: ids, times, and an event that says what was deleted (`ce verify`). A running app
     forgets it with its next call; what the app itself keeps is the app's to delete.
 
+    Where PostgreSQL keeps old rows in its files, it says so, with exit code 1: --rewrite takes them out.
+
     With --json, an object with sessions, messages, evidences, tool_calls and turns: how many went. Of
     evidence also cleared (ids of what its text was taken out of) and derived (ids of the answers that may
-    say it in other words, and stay).
+    say it in other words, and stay). bytes_left, if there is any, says why a server keeps old rows.
     """
-    if session is None and (user is None or evidence is not None):
+    is_rest = rewrite and (session, user, evidence) == (None, None, None)
+    if session is None and (user is None or evidence is not None) and not is_rest:
         raise typer.BadParameter(
             "name what to delete: --session ID, --user ID, or --evidence ID and --session ID"
         )
     check = DeletionCheck([store or DEFAULT, originals]) if verify else None
-    deleted, made = asyncio.run(
-        _delete(
-            (store, originals),
-            account,
-            user,
-            session,
-            evidence,
-            yes=yes,
-            check=check,
-            quiet=as_json,
-        )
-    )
+    urls = (store, originals)
+    deleted, made = DeletionReport(), None
+    if not is_rest:
+        work = _delete(urls, account, user, session, evidence, yes=yes, check=check, quiet=as_json)
+        deleted, made = asyncio.run(work)
+    if rewrite:
+        deleted = asyncio.run(_rewritten(deleted, urls, quiet=as_json))
     if as_json:
         print_json(deleted.model_dump() | ({"search": _plain(made)} if made else {}))
     else:
         _print(deleted, made)
-    if made is not None and made.found:
+    if deleted.bytes_left or (made is not None and made.found):
         raise typer.Exit(1)
 
 
@@ -116,6 +130,8 @@ def _print(deleted: DeletionReport, made: Search | None) -> None:
         screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
     for line in words(made) if made else ():
         screen.print(printable(line))
+    if deleted.bytes_left:
+        typer.echo(printable(f"error [{DeletedBytesError.code}]: {deleted.bytes_left}"), err=True)
 
 
 async def _delete(
@@ -131,7 +147,8 @@ async def _delete(
 ) -> tuple[DeletionReport, Search | None]:
     async with engine_over(*urls) as engine:
         store = engine.store
-        await store.purge()  # of an earlier deletion whose bytes somebody kept from going
+        with suppress(DeletedBytesError):  # which is told when it is done
+            await store.purge()  # of an earlier deletion whose bytes somebody kept from going
         if session is None:
             assert user is not None
             scopes, deletion = await _of_user(engine, account, user, yes=yes)
@@ -145,6 +162,23 @@ async def _delete(
         with spinner("deleting", hidden=quiet):
             deleted = await deletion()
         return deleted, await check.made(store, quiet=quiet) if check is not None else None
+
+
+async def _rewritten(
+    deleted: DeletionReport, urls: Sequence[str | None], *, quiet: bool
+) -> DeletionReport:
+    """The report of a deletion after which the files of all stores were written anew."""
+    left = []
+    for url in dict.fromkeys((urls[0], *filter(None, urls[1:]))):
+        async with reading(url) as store:
+            if not isinstance(store, BaseStore):
+                raise StoreError(f"the store {store.url!r} cannot be written anew")
+            with spinner("writing anew", hidden=quiet):
+                try:
+                    await store.rewrite()
+                except DeletedBytesError as error:
+                    left.append(str(error))
+    return deleted.model_copy(update={"bytes_left": " ".join(left)})
 
 
 async def _of_user(
@@ -213,7 +247,7 @@ def _told(deleted: DeletionReport) -> str:
     words = {"evidences": "evidence", "tool_calls": "tool calls"}
     parts = [
         f"{number(count)} {words.get(name, name)}"
-        for name, count in deleted.model_dump(exclude={"cleared", "derived"}).items()
+        for name, count in deleted.model_dump(exclude={"cleared", "derived", "bytes_left"}).items()
         if count
     ]
     return ", ".join(parts) or "nothing"

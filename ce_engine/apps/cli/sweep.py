@@ -14,6 +14,7 @@ from ce_engine.apps.cli.options import AsJson, OriginalsUrl, StoreUrl
 from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import engine_over
 from ce_engine.apps.present.output import console, number, print_json, printable
+from ce_engine.errors import DeletedBytesError
 
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     """Delete what is older than you say, from every byte of the store.
 
     An app with `RuntimeConfig(retention=...)` sweeps by itself; this is for a timer of your own. It may be
-    stopped and run again. Exit code 1: something could not be deleted now.
+    stopped and run again. Exit code 1: something could not be deleted now, or PostgreSQL keeps old rows in its files.
     """
     from ce_engine.schema.retention import (  # noqa: PLC0415 - brings the schema
         RetentionConfig,
@@ -88,7 +89,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
         print_json(report.model_dump(mode="json"))
     else:
         _print(report, dry_run=dry_run)
-    if report.failed:
+    if report.failed or report.deleted.bytes_left:
         raise typer.Exit(1)
 
 
@@ -121,3 +122,5 @@ def _print(report: SweepReport, *, dry_run: bool) -> None:
         screen.print(
             printable(f"not deleted [{code}]: {each.kind} {each.session_id} {each.evidence_id}")
         )
+    if left := report.deleted.bytes_left:
+        typer.echo(printable(f"error [{DeletedBytesError.code}]: {left}"), err=True)

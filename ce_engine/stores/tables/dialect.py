@@ -60,7 +60,15 @@ class Database(Protocol):
         ...
 
     def purge(self, run: Run, timeout_s: float) -> None:
-        """Take what was deleted out of the database's files, as far as it can be done from here."""
+        """Take what was deleted out of the database's files, as far as it can be done from here.
+
+        Raises:
+            DeletedBytesError: some of it stays, until an operator does something.
+        """
+        ...
+
+    def rewrite(self, run: Run, timeout_s: float) -> None:
+        """The same with whatever it takes: nobody reads or writes beside it."""
         ...
 
     def is_busy(self, error: BaseException) -> bool:

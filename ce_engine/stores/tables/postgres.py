@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -24,6 +25,7 @@ from ce_engine.stores.postgres_url import place_of, psycopg_url
 from ce_engine.stores.tables import tables
 from ce_engine.stores.tables.dialect import Run
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
+from ce_engine.stores.tables.vacuuming import Vacuum
 
 
 _IS_THERE = (
@@ -153,9 +155,18 @@ class PostgresDatabase:
         """The server itself knows which rows are dead."""
 
     def purge(self, run: Run, timeout_s: float) -> None:
-        """Free the dead rows' pages; what others still see, the log and backups are the server's."""
-        names = ", ".join(tables.metadata.tables)
-        run(f"VACUUM {names}", lambda _: True, 0.0, timeout_s)
+        """Let dead rows go, and say where the server keeps them; its log and backups are its own."""
+        self._vacuumed(run, Vacuum.free, timeout_s)
+
+    def rewrite(self, run: Run, timeout_s: float) -> None:
+        self._vacuumed(run, Vacuum.rewrite, timeout_s)
+
+    def _vacuumed(self, run: Run, how: Callable[[Vacuum], None], timeout_s: float) -> None:
+        def work(connection: Connection) -> bool:
+            how(Vacuum(connection, self.place, self._times))
+            return True
+
+        run("", work, 0.0, timeout_s)  # VACUUM stands in no transaction
 
     def is_busy(self, error: BaseException) -> bool:
         return isinstance(_orig(error), _BUSY)

@@ -131,6 +131,9 @@ class SqliteDatabase:
         if not run("VACUUM", partial(_empty_log, deadline=deadline), deadline, timeout_s):
             raise faults.locked(self.path, timeout_s)
 
+    def rewrite(self, run: Run, timeout_s: float) -> None:
+        self.purge(run, timeout_s)  # which is one
+
     def is_busy(self, error: BaseException) -> bool:
         return faults.is_busy(error)
 

@@ -33,7 +33,7 @@ from ce_engine.stores import row_rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, reads, resealing, settings, tables
-from ce_engine.stores.tables.dialect import Database
+from ce_engine.stores.tables.dialect import Database, Run
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
@@ -309,10 +309,16 @@ class SqlStore(BaseStore):
         return done
 
     async def purge(self) -> None:
-        await outcome(self._writers[0].submit(self._purge))
+        await self._purged(self._database.purge)
 
-    def _purge(self, link: Link) -> None:
-        self._database.purge(link.run, max(self._timeout_s, _PURGE_S))
+    async def rewrite(self) -> None:
+        await self._purged(self._database.rewrite)
+
+    async def _purged(self, purge: Callable[[Run, float], None]) -> None:
+        # A server's may take minutes, beside which sessions are written; in a file it keeps them all waiting.
+        queue = self._readers if len(self._writers) > 1 else self._writers[0]
+        timeout_s = max(self._timeout_s, _PURGE_S)
+        await outcome(queue.submit(lambda link: purge(link.run, timeout_s)))
 
     async def check(self) -> None:
         await self._write(lambda connection: connection.execute(_TOUCH).rowcount)

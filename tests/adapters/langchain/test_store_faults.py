@@ -101,6 +101,21 @@ def test_the_app_answers_as_before_where_the_store_was_read_only_from_the_start(
 
 @pytest.mark.req("A-25", "D-09")
 @pytest.mark.production_guard
+def test_the_app_answers_as_before_where_its_session_id_is_too_long(plain: Any) -> None:
+    """A framework's own id, such as LangGraph's thread, is not seen before the call."""
+    with Wire() as wire:
+        model = ChatOpenAI(model="gpt-4", base_url=wire.base_url, api_key="none", max_retries=0)  # type: ignore[arg-type]  # a plain key is taken
+        long: Any = {"configurable": {"thread_id": "i" * 600}}
+        with install_ce(model, store="memory://") as installed:
+            said = [HumanMessage("one?")]
+            answer = model.invoke(said, long)
+            assert [installed.last_report("i" * n) for n in (512, 88)] == [None, None]
+        assert [str(each.content) for each in (*said, answer)] == plain[0][:2]
+        assert [sent.raw for sent in wire.requests] == plain[1][:1]
+
+
+@pytest.mark.req("A-25", "D-09")
+@pytest.mark.production_guard
 def test_a_store_that_hangs_holds_nobody_up(plain: Any) -> None:
     texts, bodies, report = run(SwitchStore(hangs=True), None)
     assert texts == plain[0]

@@ -161,7 +161,9 @@ async def test_a_text_is_a_session_id_everywhere(engine: ContextEngine) -> None:
 
 
 @pytest.mark.req("A-13", "A-25")
-@pytest.mark.parametrize("bad", [None, 5, "", b"s", ASKED, ["s"], "half a pair: \ud83d"])
+@pytest.mark.parametrize(
+    "bad", [None, 5, "", b"s", ASKED, ["s"], "half a pair: \ud83d", "词" * 171]
+)
 async def test_what_is_no_session_is_refused_with_the_cure(
     engine: ContextEngine, bad: object
 ) -> None:

@@ -34,7 +34,7 @@ from ce_engine.ports.store import Store
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.settings import Setting
-from ce_engine.stores.tables import SqlStore
+from ce_engine.stores.tables import SqlStore, vacuuming
 from ce_engine.testing import StoreContract
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
@@ -54,7 +54,8 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 class TestPostgresStore(StoreContract):
     @pytest.fixture
-    async def store(self, url: str) -> AsyncIterator[Store]:
+    async def store(self, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+        monkeypatch.setattr(vacuuming, "OLDER_S", 60.0)  # of other tests that use the server
         store = SqlStore(url, lock_timeout_s=20)
         yield store
         await store.close()
@@ -197,8 +198,8 @@ LONG = "".join(chr(_NOISE.randrange(0x4E00, 0x9FA5)) for _ in range(6000))
 
 
 def _asked(**more: str) -> Callable[[ContextEngine], object]:
-    scope = Scope(**{"session_id": "evil", "user_id": "evil", **more})
-    return lambda engine: HostApp(engine, scope).ask("q", "a")
+    whose = {"session_id": "evil", "user_id": "evil", **more}
+    return lambda engine: HostApp(engine, Scope(**whose)).ask("q", "a")
 
 
 def _block(engine: ContextEngine) -> object:
@@ -255,6 +256,6 @@ def test_an_id_that_the_server_cannot_take_stops_no_other_session(url: str, what
 async def test_it_is_told_what_is_too_long(url: str) -> None:
     store = SqlStore(url, lock_timeout_s=20)
     with pytest.raises(FileDamagedError, match="shorter"):
-        await store.apply(replace(SCOPE, session_id=LONG), [AppendMessages([bare_row("m1")])])
+        await store.apply(Scope.of_stored("", "", LONG), [AppendMessages([bare_row("m1")])])
     await store.apply(SCOPE, [AppendMessages([bare_row("m1")])])
     await store.close()

@@ -106,6 +106,7 @@ def test_what_connects() -> None:
         "username": "me",
         "password": "p@ss",
         "ssl": True,
+        "ssl_check_hostname": True,
         "ssl_ca_certs": "/etc/ca.pem",
     }
 

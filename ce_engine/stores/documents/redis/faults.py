@@ -38,8 +38,8 @@ _CODES = {
     exceptions.MovedError: "MOVED",
 }
 _CERTIFICATE = (
-    "and this process do not agree on TLS: its certificate is not trusted here, or it speaks none",
-    "Name the file of its authority, ?ca_certs=/path/ca.pem, or write redis:// where there is no TLS.",
+    "and this process do not agree on TLS: its certificate is not trusted here, names another host, or is none",
+    "Write the host as its certificate names it, with ?ca_certs=/path/ca.pem, or redis:// where there is no TLS.",
 )
 _NO_FILE = (
     "cannot be asked by TLS: a file of ca_certs, certfile or keyfile is not there",

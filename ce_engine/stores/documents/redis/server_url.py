@@ -142,7 +142,9 @@ def _security(parts: SplitResult, options: dict[str, str], shown: str) -> dict[s
     names = {"username": parts.username, "password": parts.password}
     security: dict[str, Any] = {name: unquote(text) for name, text in names.items() if text}
     if parts.scheme == "rediss":
-        return security | {"ssl": True} | {_TLS[n]: options[n] for n in _TLS if n in options}
+        # The client compares the name by itself from release 6 on; before, any host's certificate would do.
+        security |= {"ssl": True, "ssl_check_hostname": True}
+        return security | {_TLS[n]: options[n] for n in _TLS if n in options}
     if tls := [name for name in _TLS if name in options]:
         raise StoreUrlError(f"{shown!r}: {tls[0]} is for TLS; write rediss://")
     return security

@@ -1,0 +1,154 @@
+"""PostgreSQL: what was deleted leaves the tables' files as far as the server lets us; what stays is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic, sleep
+from typing import Any
+
+from psycopg import errors
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from ce_engine.errors import DeletedBytesError
+from ce_engine.stores.tables import tables
+
+
+OLDER_S = 5.0
+"""How long older transactions are waited for: each may still see what was deleted, and keeps it."""
+_PAUSE_S = 0.05
+_PATIENT = (
+    "SET lock_timeout = 5000",
+    "SET client_min_messages = warning",  # or it would not be heard what was passed over
+)
+_TO_REWRITE = "SET statement_timeout = 300000"
+"""For a table; a vacuum beside an app has the time of any statement: what is done of it stays done."""
+
+_NEXT = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
+_XIDS = 2**32
+"""After so many the server counts from the beginning."""
+
+# Another role's row tells no more than ids. Who vacuums keeps nothing; a standby's feedback has no database.
+_OLDER = """
+SELECT 'process ' || pid FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND (datname = current_database() OR datname IS NULL)
+  AND greatest(age(backend_xid), age(backend_xmin)) > age('{next}'::xid)
+  AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
+WHERE database = current_database() AND age(transaction) > age('{next}'::xid)
+UNION ALL SELECT 'replication slot ' || slot_name FROM pg_replication_slots
+WHERE age(xmin) > age('{next}'::xid)
+"""
+_FILES = """
+SELECT relname, pg_relation_filenode(oid) FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid)
+"""
+_WAITED = (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled)
+_NAMED = 5
+
+
+class Vacuum:
+    """Empties the tables' files on one connection, which begins no transaction by itself."""
+
+    def __init__(self, connection: Connection, place: str, usual: Sequence[str]) -> None:
+        self._connection, self._place, self._usual = connection, place, usual
+
+    def free(self) -> None:
+        """Let dead rows go, and their places be written over.
+
+        Raises:
+            DeletedBytesError: some stay.
+        """
+        with self._patient() as passed_over:
+            older = self._older()
+            # To freeze, the server waits for a page that somebody looks at, and does not pass over it.
+            busy = self._is_busy_for(f"VACUUM (FREEZE) {', '.join(_names())}")
+        in_use = (
+            "others held a table for 5 s, or it took too long: see what they do" if busy else ""
+        )
+        self._say([older, _not_owned(len(passed_over)), in_use])
+
+    def rewrite(self) -> None:
+        """Write all tables anew, each under a lock that nobody else reads or writes beside.
+
+        Raises:
+            DeletedBytesError: some stay.
+        """
+        with self._patient():
+            self._connection.exec_driver_sql(_TO_REWRITE)
+            if older := self._older():
+                self._say([older])  # whose rows would be copied into the new files
+            before = self._files()
+            busy = [name for name in _names() if self._is_busy_for(f"VACUUM (FULL, FREEZE) {name}")]
+            after = self._files()
+        same = [name for name in _names() if before[name] == after[name] and name not in busy]
+        in_use = f"others hold {', '.join(busy)}, or it takes 5 minutes: stop them" if busy else ""
+        self._say([in_use, _not_owned(len(same))])
+
+    def _say(self, why: Sequence[str]) -> None:
+        if told := "; ".join(filter(None, why)):
+            raise DeletedBytesError(
+                f"old rows stay in the files of {self._place}: {told}. Then run: ce delete --rewrite"
+            )
+
+    @contextmanager
+    def _patient(self) -> Iterator[list[object]]:
+        """Wait longer than an app's calls do; what the server warns of is in the list."""
+        heard: list[object] = []
+
+        def hear(notice: Any) -> None:
+            if notice.severity_nonlocalized == "WARNING":
+                heard.append(notice)
+
+        driver: Any = self._connection.connection.driver_connection
+        for setting in _PATIENT:
+            self._connection.exec_driver_sql(setting)
+        driver.add_notice_handler(hear)
+        try:
+            yield heard
+        finally:
+            driver.remove_notice_handler(hear)
+            with suppress(DBAPIError):  # it is lost, and the next one begins as usual
+                for setting in (*self._usual, "RESET client_min_messages"):
+                    self._connection.exec_driver_sql(setting)
+
+    def _older(self) -> str:
+        """Wait until nobody sees what is deleted by now; who still does then."""
+        deadline = monotonic() + OLDER_S
+        following = int(self._connection.exec_driver_sql(_NEXT).scalar_one()) % _XIDS
+        asked = _OLDER.format(next=following)
+        while names := self._connection.exec_driver_sql(asked).scalars().all():
+            if monotonic() > deadline:
+                break
+            sleep(_PAUSE_S)
+        if not names:
+            return ""
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"older transactions keep what they may still see ({', '.join(names[:_NAMED])}{more}): end them"
+
+    def _is_busy_for(self, statement: str) -> bool:
+        """Run it; true where others were in its way for too long."""
+        try:
+            self._connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            if isinstance(error.orig, _WAITED):
+                return True
+            raise
+        return False
+
+    def _files(self) -> Mapping[str, int]:
+        """The number of the file that each table has now."""
+        return {row[0]: row[1] for row in self._connection.exec_driver_sql(_FILES)}
+
+
+def _names() -> list[str]:
+    return list(tables.metadata.tables)
+
+
+def _not_owned(count: int) -> str:
+    if not count:
+        return ""
+    return (
+        f"the server passed over {count} of {len(_names())} tables, which this role does not own: use their owner's, "
+        "or from PostgreSQL 17 on GRANT MAINTAIN"
+    )
