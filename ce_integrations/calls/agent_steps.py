@@ -125,9 +125,9 @@ def _here() -> Context:
     left = None if _running() else _step.get()
     if left is None:
         return settled()
-    context, said = Context(), chosen_session.get()
+    context, (said, is_guess) = Context(), chosen_session.heard()
     if left.context is None or said is not chosen_session.get(left.context):
-        context.run(chosen_session.settle, said)
+        context.run(chosen_session.settle, said, is_guess)
     return context
 
 
@@ -197,8 +197,9 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         step.at_work.add(self)
         if step.context is not None and _is_elsewhere(step):
             for said in _SAID:
-                there = said.get(step.context)
-                self._entered.append((said, said.open(there, is_brief=True)))
+                there, is_guess = said.heard(step.context)
+                entered = said.open(there, is_brief=True, is_guess=is_guess)
+                self._entered.append((said, entered))
         self._token = _step.set(step)
         return step
 

@@ -38,6 +38,7 @@ from ce_integrations.identity.session import (
     conversation_of,
     remember_answer,
     resolve,
+    within_turn,
 )
 from ce_integrations.identity.team_role import current_role
 from ce_integrations.mapping.composite_messages import mapped, natives_of
@@ -169,8 +170,7 @@ class Hooks(Generic[Native]):
         resolved, outer = resolve(info, self.choice, self._said(natives)), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle
-            if resolved.ephemeral and around.turn.resolved is not None:
-                resolved = around.turn.resolved  # whose it is was said outside
+            resolved = within_turn(resolved, around.turn.resolved)
         role, want = current_role(info.context, info.asked)
         return ModelCall(
             scope=resolved.scope,

@@ -72,12 +72,14 @@ class _Block(Generic[T]):
         owner: whose it is, if it belongs to a generator.
         place: where it was opened then.
         is_sure: who inherits it was begun inside.
+        is_guess: it was in doubt where it was first asked for, and was kept to.
     """
 
     said: T | None
     owner: weakref.ref[_Opened[T]] | None = None
     place: Place | None = None
     is_sure: bool = False
+    is_guess: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -93,6 +95,15 @@ class _Block(Generic[T]):
 
 _Blocks = tuple[_Block[T], ...]
 """Those of a context, the innermost last; of generators that wait, too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found(Generic[T]):
+    """What blocks say, and the one that this is in doubt for."""
+
+    said: T | None
+    doubt: _Block[T] | None
+    is_guess: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,15 +125,17 @@ class ScopedVariable(Generic[T]):
         """By the id of a frame, which lives as long."""
         _all.append(self)
 
-    def open(self, said: T | None, *, is_brief: bool = False) -> ScopeEntry[T]:
+    def open(
+        self, said: T | None, *, is_brief: bool = False, is_guess: bool = False
+    ) -> ScopeEntry[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
         here = _here()
         frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
         opened = None if frame is None else self._of(frame) or self._begin(frame)
         if opened is None:
-            block = _Block(said)
+            block = _Block(said, is_guess=is_guess)
         else:
-            block = _Block(said, weakref.ref(opened), here, is_brief or is_called)
+            block = _Block(said, weakref.ref(opened), here, is_brief or is_called, is_guess)
             opened.blocks.append(block)
         around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
         return ScopeEntry(block, self._var.set((*around, block)), opened, here)
@@ -144,25 +157,33 @@ class ScopedVariable(Generic[T]):
 
         `asked` is where the run began that asks, and counts where nothing certain is said here.
         """
+        return self.heard(context, asked)[0]
+
+    def heard(
+        self, context: Context | None = None, asked: Context | None = None
+    ) -> tuple[T | None, bool]:
+        """(the same, whether that is a guess: who asks may have been begun by the generator's caller)."""
         if context is not None:
-            return self._judge(context.get(self._var, ()))[0]
+            found = self._judge(context.get(self._var, ()))
+            return found.said, found.is_guess
         if (block := self._on_stack()) is not None:
-            return block.said
+            return block.said, block.is_guess
         blocks = self._var.get()
-        said, doubt = self._judge(blocks)
-        if asked is not None and (said is None or doubt is not None):
-            return self.get(asked)
-        if doubt is not None:  # keep to it in this task; in the generator's own it is void
-            self._var.set((*blocks, _Block(said, doubt.owner, doubt.place, is_sure=True)))
-        return said
+        found = self._judge(blocks)
+        if asked is not None and (found.said is None or found.is_guess):
+            return self.heard(asked)
+        if (doubt := found.doubt) is not None:  # keep to it in this task; in its own it is void
+            kept = _Block(found.said, doubt.owner, doubt.place, is_sure=True, is_guess=True)
+            self._var.set((*blocks, kept))
+        return found.said, found.is_guess
 
     def is_on_stack(self) -> bool:
         """Whether a generator around us has a block open."""
         return self._on_stack() is not None
 
-    def settle(self, said: T | None) -> Token[_Blocks[T]]:
-        """Make it certain in this context, for whoever is begun in it."""
-        return self._var.set((_Block(said),))
+    def settle(self, said: T | None, is_guess: bool = False) -> Token[_Blocks[T]]:
+        """Make it all that is said in this context, for whoever is begun in it."""
+        return self._var.set((_Block(said, is_guess=is_guess),))
 
     def unsettle(self, token: Token[_Blocks[T]]) -> None:
         """Leave it as it was."""
@@ -191,27 +212,29 @@ class ScopedVariable(Generic[T]):
             frame = frame.f_back
         return None
 
-    def _judge(self, blocks: _Blocks[T]) -> tuple[T | None, _Block[T] | None]:
-        """(what they say to code that runs in no generator of theirs, the block that this is in doubt for)."""
-        if not blocks:
-            return None, None
-        said, doubtful, here = None, list[_Block[T]](), None
+    def _judge(self, blocks: _Blocks[T]) -> _Found[T]:
+        """What they say to code that runs in no generator of theirs."""
+        base: _Block[T] | None = None
+        doubtful, here = list[_Block[T]](), None
         for block in reversed(blocks):
             here = here or (_here() if block.place else None)
             if block.place is not None and block.place == here:
                 continue  # its generator waits: it would be on the stack
             if block.is_sure or block.place is None:
-                said = block.said
+                base = block
                 break
             # Of one generator the innermost counts: it was open when this context was copied.
             if all(block.owner != each.owner for each in doubtful):
                 doubtful.append(block)
+        said, is_guess = (None, False) if base is None else (base.said, base.is_guess)
         if not any(each.is_open for each in doubtful):
-            return said, None
+            return _Found(said, None, is_guess)
         voices = {each.said for each in doubtful}
         if len(voices) == 1 and (said in voices or any(each.is_at_work for each in doubtful)):
-            return doubtful[0].said, doubtful[0]
-        return None, doubtful[0]
+            said = doubtful[0].said
+        else:
+            said = None
+        return _Found(said, doubtful[0], is_guess=True)
 
 
 _all: list[ScopedVariable[Any]] = []
@@ -232,10 +255,10 @@ def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
 
 
 def settled() -> Context:
-    """A context in which what is said here is certain, wherever it is looked at; all else is left out."""
+    """A context that says what is said here, wherever it is looked at; all else is left out."""
     context = Context()
     for variable in _all:
-        context.run(variable.settle, variable.get())
+        context.run(variable.settle, *variable.heard())
     return context
 
 
@@ -248,7 +271,7 @@ def asked_here() -> Context | None:
 def handing_over() -> Iterator[None]:
     """What a generator's block says is not in doubt in tasks that begin inside; no `yield` is to be."""
     told = [v for v in _all if v.is_on_stack()]
-    tokens = [(v, v.settle(v.get())) for v in told]
+    tokens = [(v, v.settle(*v.heard())) for v in told]
     try:
         yield
     finally:
