@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from ce_engine.runtime.context_variables import unset
+from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settled
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.tool_events import at_work
-from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, settled
 from ce_integrations.identity.session import CallInfo, chosen_session
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.wrapping.function_kinds import run_within, same_kind

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
-from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, innermost
+from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
 
@@ -103,7 +103,7 @@ _SAID = tuple(part.name for part in fields(_Voice))
 _PARTS = tuple(name for name in _SAID if name != "history")
 _OWNER = ("user_id", "account_id")
 _WHOSE = ("session_id", *_OWNER)
-chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session")
+chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session", __name__)
 
 
 class ce_session:  # noqa: N801 - reads like the function that it is to its users

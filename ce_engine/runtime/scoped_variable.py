@@ -34,13 +34,9 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
 """Modules that resume a generator once to enter and once to leave: its blocks are those of its user."""
 
-_OURS = frozenset(
-    {
-        "ce_integrations.identity.scoped_variable",
-        "ce_integrations.identity.session",
-        "ce_integrations.identity.team_role",
-    }
-)
+_OURS = {__name__}
+"""Modules with blocks of their own: who calls them has the `with`."""
+
 _ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
 """Functions that end while the block that they opened goes on."""
 
@@ -99,11 +95,15 @@ _Blocks = tuple[_Block[T], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found(Generic[T]):
-    """What blocks say, and the one that this is in doubt for."""
+    """What blocks say, and the one that this is in doubt for.
+
+    Lost is what a generator's block may have said to who began this, and says no more.
+    """
 
     said: T | None
     doubt: _Block[T] | None
     is_guess: bool
+    is_lost: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +117,10 @@ class ScopeEntry(Generic[T]):
 
 
 class ScopedVariable(Generic[T]):
-    """A value that holds inside a block, and for what is begun there."""
+    """A value that holds inside a block, and for what is begun there; `module` has the blocks."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, module: str) -> None:
+        _OURS.add(module)
         self._var: ContextVar[_Blocks[T]] = ContextVar(name, default=())
         self._opened: dict[int, weakref.ref[_Opened[T]]] = {}
         """By the id of a frame, which lives as long."""
@@ -177,6 +178,14 @@ class ScopedVariable(Generic[T]):
             self._var.set((*blocks, kept))
         return found.said, found.is_guess
 
+    def is_lost(self) -> bool:
+        """Whether who began this task or thread may have been told something that nobody can tell any more."""
+        return self._on_stack() is None and self._judge(self._var.get()).is_lost
+
+    def is_untold(self) -> bool:
+        """Whether nothing was ever said around this, nor to who began it."""
+        return not self._var.get() and self._on_stack() is None
+
     def is_on_stack(self) -> bool:
         """Whether a generator around us has a block open."""
         return self._on_stack() is not None
@@ -227,14 +236,13 @@ class ScopedVariable(Generic[T]):
             if all(block.owner != each.owner for each in doubtful):
                 doubtful.append(block)
         said, is_guess = (None, False) if base is None else (base.said, base.is_guess)
-        if not any(each.is_open for each in doubtful):
-            return _Found(said, None, is_guess)
         voices = {each.said for each in doubtful}
+        if not any(each.is_open for each in doubtful):
+            was_lost = is_guess and said is None
+            return _Found(said, None, is_guess, is_lost=was_lost or not voices <= {said})
         if len(voices) == 1 and (said in voices or any(each.is_at_work for each in doubtful)):
-            said = doubtful[0].said
-        else:
-            said = None
-        return _Found(said, doubtful[0], is_guess=True)
+            return _Found(doubtful[0].said, doubtful[0], is_guess=True, is_lost=False)
+        return _Found(None, doubtful[0], is_guess=True, is_lost=True)
 
 
 _all: list[ScopedVariable[Any]] = []
