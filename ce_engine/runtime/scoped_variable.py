@@ -130,7 +130,7 @@ class ScopedVariable(Generic[T]):
         self, said: T | None, *, is_brief: bool = False, is_guess: bool = False
     ) -> ScopeEntry[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
-        here = _here()
+        here = place_here()
         frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
         opened = None if frame is None else self._of(frame) or self._begin(frame)
         if opened is None:
@@ -226,7 +226,7 @@ class ScopedVariable(Generic[T]):
         base: _Block[T] | None = None
         doubtful, here = list[_Block[T]](), None
         for block in reversed(blocks):
-            here = here or (_here() if block.place else None)
+            here = here or (place_here() if block.place else None)
             if block.place is not None and block.place == here:
                 continue  # its generator waits: it would be on the stack
             if block.is_sure or block.place is None:
@@ -253,7 +253,7 @@ def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
     if len(entered) == 1:
         return entered.pop()
     frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
-    here = _here()
+    here = place_here()
     for each in reversed(entered):
         owner = None if each.opened is None else each.opened.frame
         if owner is frame and (frame is not None or each.place == here):
@@ -310,7 +310,8 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__"))
 
 
-def _here() -> Place:
+def place_here() -> Place:
+    """The thread and task that run here."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs
