@@ -25,7 +25,8 @@ def blocking(
 
     @wraps(method)
     def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self._run(getattr(self._asks, name)(*args, **kwargs))
+        with self._guard.handing_over():
+            result: T = self._run(getattr(self._asks, name)(*args, **kwargs))
         return result
 
     return call
@@ -35,7 +36,7 @@ class _Blocking:
     """Runs methods of what it `asks` on the engine's own loop."""
 
     def __init__(self, engine: Engine, asks: object) -> None:
-        self._run, self._asks = engine.loop.run, asks
+        self._run, self._asks, self._guard = engine.loop.run, asks, engine.guard
 
 
 class SyncConstraints(_Blocking):

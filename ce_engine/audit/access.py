@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from ce_engine.errors import (
     ConstraintNotFoundError,
@@ -23,6 +25,8 @@ from ce_engine.errors import (
 )
 from ce_engine.ports.audit import AuditSink, Authorize
 from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.runtime.context_variables import unset
+from ce_engine.runtime.scoped_variable import ScopedVariable
 from ce_engine.schema.audit import Action, AuditRecord, AuditStatus
 from ce_engine.schema.scope import Scope, check_text, is_whole
 from ce_engine.sessions.owner.permission import allows
@@ -87,7 +91,10 @@ _NOT_FOUND = (
 )
 _DENIED = (ScopeViolationError, InspectForbiddenError, OriginalRefusedError)
 
-_actor: ContextVar[str] = ContextVar("ce_actor", default="")
+UNKNOWN = "?"
+"""In the place of an actor: somebody, and nobody can tell who; is refused everything."""
+
+_actor: ScopedVariable[str] = ScopedVariable("ce_actor", __name__)
 _inside: ContextVar[bool] = ContextVar("ce_access", default=False)
 """Whether this is a part of an access that is told of already."""
 
@@ -96,23 +103,32 @@ _inside: ContextVar[bool] = ContextVar("ce_access", default=False)
 def acting_as(actor: str) -> Iterator[None]:
     """Name who asks for what is read, exported or deleted in the block; tasks begun in it have the name, too.
 
+    A block in a generator holds while the generator runs, whatever steps through it, and not for its
+    caller while it waits at a `yield`. A thread has the name where it runs in a copy of the context
+    (`asyncio.to_thread`, `copy_context().run`). Where an actor was named, or may have been, and cannot
+    be told any more, everything is refused.
+
     Args:
         actor: an id of the app's own (a user's, a support engineer's), not an address: it is logged.
+            `""` is the app itself.
 
     Raises:
         SchemaValidationError: it is no text.
     """
     check_text("actor", actor)
-    token = _actor.set(actor)
+    if actor:
+        AccessGuard.named += 1
+    entered = _actor.open(actor)
     try:
         yield
     finally:
-        _actor.reset(token)
+        _actor.close(entered)
 
 
 def current_actor() -> str:
-    """Who acts here; `""` is the app itself."""
-    return _actor.get()
+    """Who acts here; `""` is the app itself, and `UNKNOWN` is who was named once and is lost."""
+    said = _actor.get()
+    return UNKNOWN if _actor.is_lost() else said or ""
 
 
 def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
@@ -131,8 +147,28 @@ def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
 class AccessGuard:
     """Asks `authorize` before each access, and tells the sink of it afterwards."""
 
+    named: ClassVar[int] = 0
+    """How often somebody was named as an actor in this process."""
+
     def __init__(self, sink: AuditSink | None, ids: IdGenerator, clock: Clock) -> None:
         self.sink, self._ids, self._clock = sink, ids, clock
+        self._named_before = self.named - bool(current_actor())
+
+    def actor(self) -> str:
+        """Who acts here. In a thread that inherits nothing that is unknown, once the app names actors."""
+        is_used = self.named > self._named_before
+        if is_used and _actor.is_untold() and _is_bare_thread():
+            return UNKNOWN
+        return current_actor()
+
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """Say who acts here to a task on another thread that is begun inside."""
+        token = _actor.settle(self.actor())
+        try:
+            yield
+        finally:
+            _actor.unsettle(token)
 
     def check(self, authorize: Authorize, actor: str, action: Action, scope: Scope) -> None:
         """See that an actor may.
@@ -140,6 +176,13 @@ class AccessGuard:
         Raises:
             ScopeViolationError: the actor may not; nothing was read.
         """
+        if actor == UNKNOWN:
+            raise ScopeViolationError(
+                "nobody can tell who acts here: an actor was named with acting_as(...), and this runs in a "
+                "thread that inherits no context, or was begun in or beside a generator that had the "
+                f"block. It may not {action}; open acting_as(...) here, in the thread or task itself, "
+                'acting_as("") for the app itself, or run it in copy_context()'
+            )
         # Who is called as all are would be their own: of lists of everybody, in many an app's `authorize`.
         if actor == LISTED or not allows(authorize, actor, action, scope):
             raise ScopeViolationError(
@@ -184,6 +227,17 @@ class AccessGuard:
             logger.warning(
                 "an access was not audited: the sink failed (%s)", type(failure).__name__
             )
+
+
+def _is_bare_thread() -> bool:
+    """Whether this is a thread that may have been handed work by anybody: not the first, and no loop's."""
+    if threading.current_thread() is threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _short(given: object) -> str:
@@ -238,8 +292,9 @@ def _guarded(
         given = signature.bind_partial(self, *args, **more).arguments
         actor = given.get("actor")
         scope = _scope_of(given, signature.parameters)
-        who = actor if isinstance(actor, str) else current_actor()
-        return _Access(engine(self), name, action, who, scope)
+        asked = engine(self)
+        who = actor if isinstance(actor, str) else asked.guard.actor()
+        return _Access(asked, name, action, who, scope)
 
     if inspect.iscoroutinefunction(method):
 
@@ -326,7 +381,7 @@ class _Access:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        _inside.reset(self.token)
+        unset(_inside, self.token)
         self._tell(_status(error, self.answer), error)
 
     def _tell(self, status: AuditStatus, error: BaseException | None) -> None:
@@ -346,7 +401,7 @@ def operating(
     guard: AccessGuard, door: str, action: Action, actor: str, scope: Scope
 ) -> Iterator[None]:
     """One access of an operator's, whatever it reads: nobody is asked, and it is told of once."""
-    began, name, inside = time.perf_counter(), _actor.set(actor), _inside.set(True)
+    began, entered, inside = time.perf_counter(), _actor.open(actor), _inside.set(True)
     failed: BaseException | None = None
     try:
         yield
@@ -354,7 +409,7 @@ def operating(
         failed = error
         raise
     finally:
-        _inside.reset(inside)
-        _actor.reset(name)
+        unset(_inside, inside)
+        _actor.close(entered)
         status = _status(failed, ...)
         guard.tell(door, action, actor, scope, began=began, status=status, error=failed)

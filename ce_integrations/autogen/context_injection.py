@@ -31,7 +31,7 @@ _governor = Governor(NAME)
 def _owner(client: Any) -> Owner | None:
     """Who governs a call. Nobody does inside another one's: clients ask clients, and their bases."""
     around = call_around()
-    if around is not None and around.adapter == NAME:
+    if around is not None and around.adapter == NAME and around.is_here:
         return None
     return _governor(client)
 

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from ce_engine.runtime.context_variables import unset
+from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settled
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.tool_events import at_work
-from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, settled
 from ce_integrations.identity.session import CallInfo, chosen_session
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
@@ -125,9 +125,9 @@ def _here() -> Context:
     left = None if _running() else _step.get()
     if left is None:
         return settled()
-    context, said = Context(), chosen_session.get()
+    context, (said, is_guess) = Context(), chosen_session.heard()
     if left.context is None or said is not chosen_session.get(left.context):
-        context.run(chosen_session.settle, said)
+        context.run(chosen_session.settle, said, is_guess)
     return context
 
 
@@ -197,8 +197,9 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         step.at_work.add(self)
         if step.context is not None and _is_elsewhere(step):
             for said in _SAID:
-                there = said.get(step.context)
-                self._entered.append((said, said.open(there, is_brief=True)))
+                there, is_guess = said.heard(step.context)
+                entered = said.open(there, is_brief=True, is_guess=is_guess)
+                self._entered.append((said, entered))
         self._token = _step.set(step)
         return step
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from ce_engine import Usage
 from ce_integrations.calls.hooks import Hooks
-from ce_integrations.calls.open_turn import Turn, governing
+from ce_integrations.calls.open_turn import Turn, governing, outside
 from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.identity.session import CallInfo
 
@@ -114,7 +114,8 @@ class GovernedCall(Generic[Native]):
             with hooks.guard("chunk"):
                 said = text(chunk)
             try:
-                yield
+                with outside():
+                    yield
             except BaseException:
                 turn.left = True
                 raise

@@ -38,6 +38,7 @@ from ce_integrations.identity.session import (
     conversation_of,
     remember_answer,
     resolve,
+    within_turn,
 )
 from ce_integrations.identity.team_role import current_role
 from ce_integrations.mapping.composite_messages import mapped, natives_of
@@ -163,14 +164,17 @@ class Hooks(Generic[Native]):
             info.purpose = "helper"
         around = call_around()
         if around is not None and (
-            around.adapter != self.adapter.name or self._hands_on(around.turn, natives)
+            (around.adapter != self.adapter.name and around.is_here)
+            or self._hands_on(around.turn, natives)
         ):
             return Turn(outer=around.turn)
         resolved, outer = resolve(info, self.choice, self._said(natives)), None
         if around is not None and around.turn is not None:
-            outer = around.turn.handle
-            if resolved.ephemeral and around.turn.resolved is not None:
-                resolved = around.turn.resolved  # whose it is was said outside
+            whose = around.turn.resolved
+            resolved = within_turn(resolved, whose)
+            # A task that names somebody else was begun in the call, by a callback, and is none of it.
+            if around.is_here or whose is None or resolved.scope.key == whose.scope.key:
+                outer = around.turn.handle
         role, want = current_role(info.context, info.asked)
         return ModelCall(
             scope=resolved.scope,
@@ -212,6 +216,9 @@ class Hooks(Generic[Native]):
         given = turn.prepared.call.messages if turn is not None and turn.prepared else ()
         if not given or not natives:
             return False
+        assert turn is not None
+        if turn.sent and turn.sent[-1] is natives[-1]:
+            return True
         asked, now = given[-1].message, self._known(natives[-1])[-1].message
         # With `placement="cache"` something may have been put before it.
         is_same = now.content.endswith(asked.content) if asked.content else not now.content
@@ -234,10 +241,10 @@ class Hooks(Generic[Native]):
         resolved = CallIdentity(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         turn.tell = self.chunk
-        if prepared.unchanged:
-            return natives, turn
-        with self.guard("to_native"):
-            return self._natives(natives, prepared), turn
+        turn.sent = natives
+        if not prepared.unchanged:
+            with self.guard("to_native"):
+                turn.sent = natives = self._natives(natives, prepared)
         return natives, turn
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import Any
 
 from ce_engine import Prepared, TurnHandle, Usage, is_own_call
 from ce_engine.runtime.context_variables import unset
+from ce_engine.runtime.scoped_variable import Place, place_here
 from ce_integrations.identity.session import CallIdentity
 from ce_integrations.mapping.usage import summed
 
@@ -22,6 +25,7 @@ __all__ = [
     "is_inside",
     "note_piece",
     "note_usage",
+    "outside",
 ]
 
 
@@ -53,6 +57,8 @@ class Turn:
     tell: Callable[[Turn, int, str], None] = lambda *_: None
     """Tells a piece of the answer on, by its index."""
     is_streamed: bool = False
+    sent: Sequence[Any] = ()
+    """The framework's messages that went on, where they are known."""
     left: bool = False
     """Whether the app left it: its callback, which is given the pieces, raised."""
     _open: list[bool] = field(default_factory=lambda: [True])
@@ -85,6 +91,10 @@ class Turn:
             first_token_latency_ms=usage.first_token_latency_ms or first,
         )
 
+    @property
+    def is_closed(self) -> bool:
+        return not self._open
+
     def close(self) -> bool:
         """True for the first caller only, whatever the threads: a turn ends once."""
         try:
@@ -93,13 +103,31 @@ class Turn:
             return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Governed:
-    """The model call that runs around this code: whose, of which object, in which turn."""
+    """The model call that runs around this code: whose, of which object, in which turn.
+
+    Attributes:
+        around: the one around it.
+        place: the thread and task that it runs in; others inherit the mark, whoever began them.
+        is_left: whether the code inside is done, for now.
+    """
 
     adapter: str
     subject: object
     turn: Turn | None
+    around: Governed | None = None
+    place: Place = (0, 0)
+    is_left: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this code is in the call for certain: a task may be its callback's, or nobody's."""
+        return self.place == place_here()
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_left and (self.turn is None or self.turn.is_closed)
 
 
 _governed: ContextVar[Governed | None] = ContextVar("ce_governed", default=None)
@@ -115,6 +143,7 @@ class governing:  # noqa: N801 - used like a function, in `with`
         self._token: Token[Governed | None] | None = None
 
     def __enter__(self) -> None:
+        self._mark.around, self._mark.place = call_around(), place_here()
         self._token = _governed.set(self._mark)
 
     def __exit__(
@@ -123,24 +152,42 @@ class governing:  # noqa: N801 - used like a function, in `with`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._mark.is_left = True
         if self._token is not None:
             unset(_governed, self._token)
 
 
+@contextmanager
+def outside(*_: object, **__: object) -> Iterator[None]:
+    """Runs an app's own code, such as its callbacks, which is no part of the call around it.
+
+    As a context for `within` it takes whatever the method is called with.
+    """
+    token = _governed.set(None)
+    try:
+        yield
+    finally:
+        unset(_governed, token)
+
+
 def call_around() -> Governed | None:
-    """The governed model call that runs around us, if any."""
-    return _governed.get()
+    """The governed model call that runs around us, if any; one that is over has left its mark in tasks."""
+    found = _governed.get()
+    while found is not None and found.is_over:
+        found = found.around
+    return found
 
 
 def is_inside(subject: object) -> bool:
     """Whether this object's call is not to be governed: one of it runs around us, and asked already.
 
-    So does nobody ask for a call of the engine's own, such as a summary.
+    In a task or thread of its own that may be another one, which the hooks tell by what it asks. So does
+    nobody ask for a call of the engine's own, such as a summary.
     """
     if is_own_call():
         return True
     around = call_around()
-    return around is not None and around.subject is subject
+    return around is not None and around.subject is subject and around.is_here
 
 
 def note_usage(usage: Usage | None) -> None:
@@ -149,13 +196,13 @@ def note_usage(usage: Usage | None) -> None:
     For frameworks whose answers say nothing of it and which tell it by an event inside the call, in the
     same context. Several add up: a call may ask the provider more than once.
     """
-    around = call_around()
+    around = _governed.get()
     if usage is not None and around is not None and around.turn is not None:
         around.turn.inner.append(usage)
 
 
 def note_piece(text: str) -> None:
     """Note a piece of the answer of the call around us, which a framework tells by an event inside it."""
-    around = call_around()
+    around = _governed.get()
     if around is not None and around.turn is not None:
         around.turn.hear(text)

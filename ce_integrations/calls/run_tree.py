@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ce_engine.runtime.scoped_variable import asked_here
 from ce_integrations.calls.tool_events import MAX_RUNS, at_work
-from ce_integrations.identity.scoped_variable import asked_here
 from ce_integrations.identity.session import CallInfo
 from ce_integrations.identity.unnamed_sessions import Stateless
 from ce_integrations.wrapping.bounded_maps import BoundedMap

@@ -13,13 +13,13 @@ from haystack.dataclasses import ChatMessage
 from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
+from ce_engine.runtime.scoped_variable import handing_over
 from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.calls.tool_events import at_work
 from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.component_kinds import components, owner_of
-from ce_integrations.identity.scoped_variable import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.wrapping.function_kinds import same_kind

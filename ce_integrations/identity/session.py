@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
+from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_engine.schema.scope import MOST_ID_BYTES
-from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
 
@@ -106,7 +106,9 @@ class _Voice:
 
 _SAID = tuple(part.name for part in fields(_Voice))
 _PARTS = tuple(name for name in _SAID if name != "history")
-chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session")
+_OWNER = ("user_id", "account_id")
+_WHOSE = ("session_id", *_OWNER)
+chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session", __name__)
 
 
 class ce_session:  # noqa: N801 - reads like the function that it is to its users
@@ -114,7 +116,8 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
 
     It wins over everything said at installation and over the framework's own ids. What an inner
     block leaves out holds from the block around it. A block in a generator holds while the generator
-    runs, and not for its caller while it waits at a `yield`.
+    runs, and not for its caller while it waits at a `yield`. Where a task may have been begun by either,
+    it says nothing to a call that names somebody else, nor to a block that is opened there.
 
     Args:
         session_id: whose calls these are.
@@ -148,8 +151,8 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         self._entered: list[ScopeEntry[_Voice]] = []
 
     def __enter__(self) -> Self:
-        around = chosen_session.get()
-        said = self._said if around is None else _innermost([self._said, around])
+        around, is_guess = chosen_session.heard()
+        said = self._said if around is None or is_guess else _innermost([self._said, around])
         self._entered.append(chosen_session.open(said))
         return self
 
@@ -244,21 +247,46 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
-    yield chosen_session.get(info.context, info.asked) or _Voice()
-    yield _Voice(
-        _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
-    )
-    if callable(choice.scope):
-        yield of_scope(choice.scope(info))
+    around, is_guess = chosen_session.heard(info.context, info.asked)
+    called, own = _called_voice(info, choice), _own_voice(info)
+    if around is not None and not (is_guess and _is_another(_innermost([called, own]), around)):
+        yield around
+    yield called
     yield _Voice(_value(choice.session_id), _value(choice.user_id))
     if isinstance(choice.scope, Scope):
         yield of_scope(choice.scope)
+    yield own
+
+
+def _is_another(named: _Voice, around: _Voice) -> bool:
+    """Whether a call itself names somebody else than is named around it."""
+    both = ((getattr(each, part) for each in (named, around)) for part in _WHOSE)
+    return any(own is not None and own != (said or "") for own, said in both)
+
+
+def _called_voice(info: CallInfo, choice: Choice) -> _Voice:
+    """What the callables of `install_ce` say."""
+    session_id = _called(choice.session_id, info, "session_id")
+    said = _Voice(session_id, _called(choice.user_id, info, "user_id"))
+    if callable(choice.scope):
+        return _innermost([said, of_scope(choice.scope(info))])
+    return said
+
+
+def _own_voice(info: CallInfo) -> _Voice:
+    """The framework's own ids."""
     own = _own_id(info.session_id)
-    yield _Voice(
-        None if own in SHARED_DEFAULTS else own,
-        _own_id(info.user_id),
-        agent_id=_agent_id(info.agent) or None,
-    )
+    session_id = None if own in SHARED_DEFAULTS else own
+    return _Voice(session_id, _own_id(info.user_id), agent_id=_agent_id(info.agent) or None)
+
+
+def within_turn(own: CallIdentity, around: CallIdentity | None) -> CallIdentity:
+    """Whose a call is that is made inside another one: where it names nobody, that was said outside."""
+    if around is None or not own.ephemeral:
+        return own
+    both = ((getattr(each.scope, part) for each in (own, around)) for part in _OWNER)
+    is_another = any(mine and mine != theirs for mine, theirs in both)
+    return own if is_another else around
 
 
 def _agent_id(name: str) -> str:

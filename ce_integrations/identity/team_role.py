@@ -8,13 +8,13 @@ from contextvars import Context
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
-from ce_integrations.identity.scoped_variable import ScopedVariable
+from ce_engine.runtime.scoped_variable import ScopedVariable
 
 
 SECTIONS = frozenset({"experience__context", "knowledge__context"})
 """What a part may ask for."""
 
-chosen_role: ScopedVariable[tuple[CallerRole, frozenset[str]]] = ScopedVariable("ce_role")
+chosen_role: ScopedVariable[tuple[CallerRole, frozenset[str]]] = ScopedVariable("ce_role", __name__)
 
 
 @contextmanager

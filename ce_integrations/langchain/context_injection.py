@@ -24,6 +24,7 @@ from langchain_core.runnables.config import ensure_config
 from ce_engine import Usage
 from ce_engine.runtime.context_variables import unset
 from ce_integrations.calls.model_methods import as_one_text, schema_of
+from ce_integrations.calls.open_turn import outside
 from ce_integrations.install.adapter import (
     CallInfo,
     GovernedCall,
@@ -247,6 +248,7 @@ def _merged(chunks: list[Any]) -> BaseMessage:
 
 def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note the run of a governed call, which is the first in it: a model may ask others, and itself."""
+    told = within(outside)(original)
 
     @same_kind(original)
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -254,20 +256,21 @@ def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
         turn = around.turn if around is not None else None
         if turn is not None and turn.run_id is None and len(args) < 3:
             turn.run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
-        return original(self, *args, **kwargs)
+        return told(self, *args, **kwargs)
 
     return start
 
 
 def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
+    told = within(outside)(original)
 
     @same_kind(original)
     def tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
         if around is not None and around.turn is not None and around.turn.run_id == self.run_id:
             around.turn.hear(_said(first_argument(args, kwargs, "token", "event")[0]))
-        return original(self, *args, **kwargs)
+        return told(self, *args, **kwargs)
 
     return tell
 
@@ -289,6 +292,10 @@ _MODEL: dict[str, Make] = {
     "astream_events": _stream(lambda call, start: call.arun(start, call.begun)),
     **dict.fromkeys(("_iter_v2_events", "_aiter_v2_events"), _events),
 }
+_TELLING: dict[str, Make] = {
+    **dict.fromkeys(("on_llm_new_token", "on_stream_event"), _hearing),
+    **dict.fromkeys(("on_llm_end", "on_llm_error"), within(outside)),
+}
 MAKERS: dict[type, dict[str, Make]] = {
     **{
         manager: {**starts, **dict.fromkeys(("on_chat_model_start", "on_llm_start"), _begins)}
@@ -298,7 +305,7 @@ MAKERS: dict[type, dict[str, Make]] = {
     BaseLLM: {**_MODEL, **dict.fromkeys(("batch", "abatch"), within(_entry))},
     **dict.fromkeys(
         (CallbackManagerForLLMRun, AsyncCallbackManagerForLLMRun),
-        dict.fromkeys(("on_llm_new_token", "on_stream_event"), _hearing),
+        _TELLING,
     ),
 }
 """What is wrapped. Never `_generate` or `_stream`: LangChain compares them with those of the base, and

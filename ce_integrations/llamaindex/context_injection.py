@@ -17,9 +17,9 @@ from llama_index.core.prompts.mixin import PromptMixin
 from llama_index.core.schema import TransformComponent
 from workflows import Workflow
 
+from ce_engine.runtime.scoped_variable import handing_over
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, as_one_text, governed, schema_of
-from ce_integrations.identity.scoped_variable import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.llamaindex.mapper import message_of

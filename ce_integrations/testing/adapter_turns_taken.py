@@ -1,10 +1,12 @@
-"""Contract: streams inside an app's own generators, which take turns, are each in the session of their own block."""
+"""Contract: streams inside an app's own generators are each in the session of their own block; nobody else is."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from contextvars import copy_context
 from typing import Any
 
 from ce_integrations.identity.session import ce_session
@@ -80,3 +82,79 @@ class TurnsTaken(Agents):
             for n in range(TURNS):
                 async for piece in self.astream(target, f"{user} says {n}", ""):
                     yield piece
+
+    @ways("stream", "astream")
+    def test_what_a_stream_s_reader_begins_for_somebody_else_is_theirs(
+        self, trial: SideBySide, way: Way
+    ) -> None:
+        """A task or thread inherits the context of who begins it, and asks while the generator is at work."""
+        history = self.adapter.capabilities.history
+        with Wire(echo) as wire, ExitStack() as installed:
+            targets = [self.make_target(wire) for _ in USERS]
+            for target in targets:
+                installed.enter_context(
+                    self.adapter.install_ce(target, engine=trial.engine, history=history)
+                )
+            if way == "stream":
+                self._begin_beside(*targets)
+            else:
+                trial.run(self._abegin_beside(*targets))
+        for user in USERS:
+            said = [m.content for m in trial.document(f"session of {user}").session.messages]
+            assert {word for word in USERS if word in str(said)} == {user}
+        sent = [str(body["messages"]) for body in wire.bodies]
+        assert [words for words in sent if all(user in words for user in USERS)] == []
+
+    def _begin_beside(self, target: Any, other: Any) -> None:
+        one, another = USERS
+        begun, asked = threading.Event(), threading.Event()
+
+        def answers() -> Iterator[str]:
+            with ce_session(f"session of {one}", user_id=""):
+                yield from self.stream(target, f"{one} says 1", "")
+                begun.set()
+                assert asked.wait(60)
+                yield from self.stream(target, f"{one} says 2", "")
+
+        def ask() -> None:
+            assert begun.wait(60)
+            try:
+                list(self.stream(other, f"{another} says 1", f"session of {another}"))
+            finally:
+                asked.set()
+
+        stream = answers()
+        next(stream)
+        thread = threading.Thread(target=copy_context().run, args=(ask,))
+        thread.start()
+        list(stream)
+        thread.join()
+
+    async def _abegin_beside(self, target: Any, other: Any) -> None:
+        one, another = USERS
+        begun, asked = asyncio.Event(), asyncio.Event()
+
+        async def answers() -> AsyncIterator[str]:
+            with ce_session(f"session of {one}", user_id=""):
+                async for piece in self.astream(target, f"{one} says 1", ""):
+                    yield piece
+                begun.set()
+                await asked.wait()
+                async for piece in self.astream(target, f"{one} says 2", ""):
+                    yield piece
+
+        async def ask() -> None:
+            await begun.wait()
+            name = f"session of {another}"
+            try:
+                async for _ in self.astream(other, f"{another} says 1", name):
+                    pass
+            finally:
+                asked.set()
+
+        stream = answers()
+        await anext(stream)
+        task = asyncio.create_task(ask())
+        async for _ in stream:
+            pass
+        await task

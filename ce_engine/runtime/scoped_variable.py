@@ -34,13 +34,9 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
 """Modules that resume a generator once to enter and once to leave: its blocks are those of its user."""
 
-_OURS = frozenset(
-    {
-        "ce_integrations.identity.scoped_variable",
-        "ce_integrations.identity.session",
-        "ce_integrations.identity.team_role",
-    }
-)
+_OURS = {__name__}
+"""Modules with blocks of their own: who calls them has the `with`."""
+
 _ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
 """Functions that end while the block that they opened goes on."""
 
@@ -72,12 +68,14 @@ class _Block(Generic[T]):
         owner: whose it is, if it belongs to a generator.
         place: where it was opened then.
         is_sure: who inherits it was begun inside.
+        is_guess: it was in doubt where it was first asked for, and was kept to.
     """
 
     said: T | None
     owner: weakref.ref[_Opened[T]] | None = None
     place: Place | None = None
     is_sure: bool = False
+    is_guess: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -96,6 +94,19 @@ _Blocks = tuple[_Block[T], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Found(Generic[T]):
+    """What blocks say, and the one that this is in doubt for.
+
+    Lost is what a generator's block may have said to who began this, and says no more.
+    """
+
+    said: T | None
+    doubt: _Block[T] | None
+    is_guess: bool
+    is_lost: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ScopeEntry(Generic[T]):
     """A block that was opened, to be closed."""
 
@@ -106,23 +117,26 @@ class ScopeEntry(Generic[T]):
 
 
 class ScopedVariable(Generic[T]):
-    """A value that holds inside a block, and for what is begun there."""
+    """A value that holds inside a block, and for what is begun there; `module` has the blocks."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, module: str) -> None:
+        _OURS.add(module)
         self._var: ContextVar[_Blocks[T]] = ContextVar(name, default=())
         self._opened: dict[int, weakref.ref[_Opened[T]]] = {}
         """By the id of a frame, which lives as long."""
         _all.append(self)
 
-    def open(self, said: T | None, *, is_brief: bool = False) -> ScopeEntry[T]:
+    def open(
+        self, said: T | None, *, is_brief: bool = False, is_guess: bool = False
+    ) -> ScopeEntry[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
-        here = _here()
+        here = place_here()
         frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
         opened = None if frame is None else self._of(frame) or self._begin(frame)
         if opened is None:
-            block = _Block(said)
+            block = _Block(said, is_guess=is_guess)
         else:
-            block = _Block(said, weakref.ref(opened), here, is_brief or is_called)
+            block = _Block(said, weakref.ref(opened), here, is_brief or is_called, is_guess)
             opened.blocks.append(block)
         around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
         return ScopeEntry(block, self._var.set((*around, block)), opened, here)
@@ -144,25 +158,41 @@ class ScopedVariable(Generic[T]):
 
         `asked` is where the run began that asks, and counts where nothing certain is said here.
         """
+        return self.heard(context, asked)[0]
+
+    def heard(
+        self, context: Context | None = None, asked: Context | None = None
+    ) -> tuple[T | None, bool]:
+        """(the same, whether that is a guess: who asks may have been begun by the generator's caller)."""
         if context is not None:
-            return self._judge(context.get(self._var, ()))[0]
+            found = self._judge(context.get(self._var, ()))
+            return found.said, found.is_guess
         if (block := self._on_stack()) is not None:
-            return block.said
+            return block.said, block.is_guess
         blocks = self._var.get()
-        said, doubt = self._judge(blocks)
-        if asked is not None and (said is None or doubt is not None):
-            return self.get(asked)
-        if doubt is not None:  # keep to it in this task; in the generator's own it is void
-            self._var.set((*blocks, _Block(said, doubt.owner, doubt.place, is_sure=True)))
-        return said
+        found = self._judge(blocks)
+        if asked is not None and (found.said is None or found.is_guess):
+            return self.heard(asked)
+        if (doubt := found.doubt) is not None:  # keep to it in this task; in its own it is void
+            kept = _Block(found.said, doubt.owner, doubt.place, is_sure=True, is_guess=True)
+            self._var.set((*blocks, kept))
+        return found.said, found.is_guess
+
+    def is_lost(self) -> bool:
+        """Whether who began this task or thread may have been told something that nobody can tell any more."""
+        return self._on_stack() is None and self._judge(self._var.get()).is_lost
+
+    def is_untold(self) -> bool:
+        """Whether nothing was ever said around this, nor to who began it."""
+        return not self._var.get() and self._on_stack() is None
 
     def is_on_stack(self) -> bool:
         """Whether a generator around us has a block open."""
         return self._on_stack() is not None
 
-    def settle(self, said: T | None) -> Token[_Blocks[T]]:
-        """Make it certain in this context, for whoever is begun in it."""
-        return self._var.set((_Block(said),))
+    def settle(self, said: T | None, is_guess: bool = False) -> Token[_Blocks[T]]:
+        """Make it all that is said in this context, for whoever is begun in it."""
+        return self._var.set((_Block(said, is_guess=is_guess),))
 
     def unsettle(self, token: Token[_Blocks[T]]) -> None:
         """Leave it as it was."""
@@ -191,27 +221,28 @@ class ScopedVariable(Generic[T]):
             frame = frame.f_back
         return None
 
-    def _judge(self, blocks: _Blocks[T]) -> tuple[T | None, _Block[T] | None]:
-        """(what they say to code that runs in no generator of theirs, the block that this is in doubt for)."""
-        if not blocks:
-            return None, None
-        said, doubtful, here = None, list[_Block[T]](), None
+    def _judge(self, blocks: _Blocks[T]) -> _Found[T]:
+        """What they say to code that runs in no generator of theirs."""
+        base: _Block[T] | None = None
+        doubtful, here = list[_Block[T]](), None
         for block in reversed(blocks):
-            here = here or (_here() if block.place else None)
+            here = here or (place_here() if block.place else None)
             if block.place is not None and block.place == here:
                 continue  # its generator waits: it would be on the stack
             if block.is_sure or block.place is None:
-                said = block.said
+                base = block
                 break
             # Of one generator the innermost counts: it was open when this context was copied.
             if all(block.owner != each.owner for each in doubtful):
                 doubtful.append(block)
-        if not any(each.is_open for each in doubtful):
-            return said, None
+        said, is_guess = (None, False) if base is None else (base.said, base.is_guess)
         voices = {each.said for each in doubtful}
+        if not any(each.is_open for each in doubtful):
+            was_lost = is_guess and said is None
+            return _Found(said, None, is_guess, is_lost=was_lost or not voices <= {said})
         if len(voices) == 1 and (said in voices or any(each.is_at_work for each in doubtful)):
-            return doubtful[0].said, doubtful[0]
-        return None, doubtful[0]
+            return _Found(doubtful[0].said, doubtful[0], is_guess=True, is_lost=False)
+        return _Found(None, doubtful[0], is_guess=True, is_lost=True)
 
 
 _all: list[ScopedVariable[Any]] = []
@@ -222,7 +253,7 @@ def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
     if len(entered) == 1:
         return entered.pop()
     frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
-    here = _here()
+    here = place_here()
     for each in reversed(entered):
         owner = None if each.opened is None else each.opened.frame
         if owner is frame and (frame is not None or each.place == here):
@@ -232,10 +263,10 @@ def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
 
 
 def settled() -> Context:
-    """A context in which what is said here is certain, wherever it is looked at; all else is left out."""
+    """A context that says what is said here, wherever it is looked at; all else is left out."""
     context = Context()
     for variable in _all:
-        context.run(variable.settle, variable.get())
+        context.run(variable.settle, *variable.heard())
     return context
 
 
@@ -248,7 +279,7 @@ def asked_here() -> Context | None:
 def handing_over() -> Iterator[None]:
     """What a generator's block says is not in doubt in tasks that begin inside; no `yield` is to be."""
     told = [v for v in _all if v.is_on_stack()]
-    tokens = [(v, v.settle(v.get())) for v in told]
+    tokens = [(v, v.settle(*v.heard())) for v in told]
     try:
         yield
     finally:
@@ -279,7 +310,8 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__"))
 
 
-def _here() -> Place:
+def place_here() -> Place:
+    """The thread and task that run here."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs
