@@ -32,7 +32,7 @@ from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
-from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
+from ce_engine.schema.degradation import MESSAGE_UNMAPPED, PRUNE_FAILED, Degradation
 from ce_engine.schema.enums import Role
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
@@ -49,7 +49,7 @@ from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
 from ce_engine.turns.input.tool_result_texts import results_of
 from ce_engine.turns.record.answers import abandon
-from ce_engine.turns.record.attachments import attachment_records
+from ce_engine.turns.record.attachments import attachment_records, is_unreadable, unreadable
 from ce_engine.turns.record.linked_records import record_tool_message
 from ce_engine.turns.record.write_group import RecordGroup, put_turn
 from ce_engine.turns.report.archive import (
@@ -261,6 +261,7 @@ class Preparation:
         announce(self.records, turn.row, outcome)
         report = turn.report
         report.warnings += [*self.collected.warnings, *self.counter.warnings]
+        report.warnings += unreadable(self.call.messages, self.records.ingest)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(report, self.view.fingerprinter)
             if self.archive:
@@ -373,6 +374,8 @@ class Preparation:
         stored, log = row.message, view.log
         if host.attachments:
             stored.attachments = attachment_records(host.attachments, ingest)
+            if is_unreadable(host):
+                self.records.degrade(Degradation(MESSAGE_UNMAPPED, stored.message_id or ""))
         stored.parent_id = None if parent is None else log[parent].message_id
         if new.replaces is not None or new.variant_of is not None:
             stored.replaces = None if new.replaces is None else log[new.replaces].message_id
