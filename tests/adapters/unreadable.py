@@ -15,11 +15,12 @@ from ce_engine import (
     Shorten,
     create_context_engine,
 )
-from ce_integrations import Adapter, CallInfo
+from ce_integrations import CallInfo
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn
 from ce_integrations.identity.session import Choice
 from ce_integrations.wrapping.guard import Guard
+from tests.adapters.natives import Natives
 from tests.adapters.stored import Stored
 
 
@@ -73,23 +74,10 @@ def deep(levels: int = 100_000) -> dict[str, Any]:
     return {"x": value}
 
 
-class UnreadableTests:
-    """A framework has its plain messages, odd ones by name, and how the results of two calls stand there."""
+class UnreadableTests(Natives):
+    """A framework has odd messages by name."""
 
-    adapter: ClassVar[Adapter[Any, Any]]
     odd: ClassVar[dict[str, Any]]
-
-    def user(self, text: str) -> Any:
-        raise NotImplementedError
-
-    def answer(self, text: str) -> Any:
-        raise NotImplementedError
-
-    def calls(self, *ids: str) -> Any:
-        raise NotImplementedError
-
-    def result(self, call_id: str, text: str) -> Any:
-        raise NotImplementedError
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "kind" in metafunc.fixturenames:
@@ -154,15 +142,11 @@ class UnreadableTests:
         given = [*self._talk(4), odd, self.answer("I see."), self.user("And now?")]
         for n in range(3):
             _, turn = ask(hooks, list(given))
-            hooks.after_model(turn, self._answered(n))
+            hooks.after_model(turn, self.reply(said(n)))
             given += [self.answer(said(n)), self.user(f"more {n}?")]
         messages = Stored(hooks.engine).document().session.messages
         assert len([m for m in messages if m.attachments]) == 1
         assert len(messages) == len(given) - 1  # the last was not sent
-
-    def _answered(self, n: int) -> Any:
-        """What the framework's model gives."""
-        return self.answer(said(n))
 
     @pytest.mark.req("A-23", "A-11")
     @pytest.mark.production_guard

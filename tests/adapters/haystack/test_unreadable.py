@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from haystack.dataclasses import ChatMessage, ChatRole, TextContent, ToolCall, ToolCallResult
 
 from ce_integrations.calls.hooks import Hooks
-from ce_integrations.haystack.installer import ADAPTER
+from tests.adapters.haystack.natives import Haystack
 from tests.adapters.unreadable import ODD, Odd, UnreadableTests, ask, deep, raising, reported
 
 
@@ -19,8 +19,7 @@ ORIGIN = ToolCall(tool_name="f", arguments={}, id="other")
 Raising = raising(ToolCallResult, "result")
 
 
-class TestUnreadable(UnreadableTests):
-    adapter = ADAPTER
+class TestUnreadable(Haystack, UnreadableTests):
     odd: ClassVar[dict[str, Any]] = {
         "no message": Odd,
         "an attribute raises": lambda: raising(ChatMessage, "_content", "_meta")(
@@ -33,20 +32,6 @@ class TestUnreadable(UnreadableTests):
         "a role that is none": lambda: message(TextContent(ODD), role="reviewer"),
         "a result raises": lambda: message(Raising(ODD, ORIGIN, error=False), role=ChatRole.TOOL),
     }
-
-    def user(self, text: str) -> Any:
-        return ChatMessage.from_user(text)
-
-    def answer(self, text: str) -> Any:
-        return ChatMessage.from_assistant(text)
-
-    def calls(self, *ids: str) -> Any:
-        asked = [ToolCall(tool_name="f", arguments={}, id=each) for each in ids]
-        return ChatMessage.from_assistant(tool_calls=asked)
-
-    def result(self, call_id: str, text: str) -> Any:
-        origin = ToolCall(tool_name="f", arguments={}, id=call_id)
-        return ChatMessage.from_tool(text, origin=origin)
 
     def test_arguments_nested_too_deep_are_told_from_others(self, hooks: Hooks[Any]) -> None:
         """They can be read, and no store takes them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
-from ce_integrations.langchain.installer import ADAPTER
+from tests.adapters.langchain.natives import LangChain
 from tests.adapters.unreadable import ODD, Closed, Odd, UnreadableTests, raising
 
 
@@ -14,8 +14,7 @@ def parts_that_raise() -> Any:
     return HumanMessage.model_construct(content=[{"type": "text", "text": ODD}, Closed()])
 
 
-class TestUnreadable(UnreadableTests):
-    adapter = ADAPTER
+class TestUnreadable(LangChain, UnreadableTests):
     odd: ClassVar[dict[str, Any]] = {
         "no message": Odd,
         "an attribute raises": lambda: raising(HumanMessage, "content")(ODD),
@@ -23,15 +22,3 @@ class TestUnreadable(UnreadableTests):
         "a part raises": parts_that_raise,
         "no content": HumanMessage.model_construct,
     }
-
-    def user(self, text: str) -> Any:
-        return HumanMessage(text)
-
-    def answer(self, text: str) -> Any:
-        return AIMessage(text)
-
-    def calls(self, *ids: str) -> Any:
-        return AIMessage("", tool_calls=[{"id": each, "name": "f", "args": {}} for each in ids])
-
-    def result(self, call_id: str, text: str) -> Any:
-        return ToolMessage(text, tool_call_id=call_id)

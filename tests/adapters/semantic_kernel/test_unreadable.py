@@ -7,12 +7,10 @@ from typing import Any, ClassVar
 from semantic_kernel.contents import (
     AuthorRole,
     ChatMessageContent,
-    FunctionCallContent,
-    FunctionResultContent,
     TextContent,
 )
 
-from ce_integrations.semantic_kernel.installer import ADAPTER
+from tests.adapters.semantic_kernel.natives import SemanticKernel
 from tests.adapters.unreadable import ODD, Closed, Odd, UnreadableTests, raising
 
 
@@ -22,8 +20,7 @@ def message(*items: Any, kind: Any = ChatMessageContent, role: Any = AuthorRole.
     return made
 
 
-class TestUnreadable(UnreadableTests):
-    adapter = ADAPTER
+class TestUnreadable(SemanticKernel, UnreadableTests):
     odd: ClassVar[dict[str, Any]] = {
         "no message": Odd,
         "an attribute raises": lambda: message(
@@ -33,17 +30,3 @@ class TestUnreadable(UnreadableTests):
         "a role that is none": lambda: message(TextContent(text=ODD), role="reviewer"),
         "a part is none": lambda: message(Closed()),
     }
-
-    def user(self, text: str) -> Any:
-        return ChatMessageContent(role=AuthorRole.USER, content=text)
-
-    def answer(self, text: str) -> Any:
-        return ChatMessageContent(role=AuthorRole.ASSISTANT, content=text)
-
-    def calls(self, *ids: str) -> Any:
-        items: Any = [FunctionCallContent(id=each, name="f", arguments="{}") for each in ids]
-        return ChatMessageContent(role=AuthorRole.ASSISTANT, items=items)
-
-    def result(self, call_id: str, text: str) -> Any:
-        told = FunctionResultContent(id=call_id, name="f", result=text)
-        return ChatMessageContent(role=AuthorRole.TOOL, items=[told])
