@@ -16,8 +16,8 @@ from pydantic import (
 from ce_engine.errors import ConfigError, SelectorResolveError
 from ce_engine.schema.config_base import FrozenConfig
 from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.json_paths import json_path
 from ce_engine.schema.retention import RetentionConfig
-from ce_engine.schema.selectors import json_path
 
 
 class BudgetConfig(FrozenConfig):

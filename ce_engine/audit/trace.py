@@ -11,10 +11,12 @@ from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.json_paths import LINEAR_S
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.selectors import RefSelector
+from ce_engine.schema.time_limits import Allowance
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.sessions.view import entry_of
 from ce_engine.text.overlap import Quotations
@@ -178,7 +180,7 @@ class _Session:
         session = document.session
         self._document = document
         self._turns = turns
-        self._selectors = selectors
+        self._selectors, self._allowance = selectors, Allowance(LINEAR_S)
         self._quotations = Quotations(document)
         self._messages = {m.message_id: m for m in session.messages if m.message_id}
         self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
@@ -202,7 +204,10 @@ class _Session:
         found.evidence = evidence
         if ref.selector:
             try:
-                found.text = self._selectors.extract(evidence.content, ref.selector)
+                content, selector = evidence.content, ref.selector
+                found.text = self._allowance.of_one(
+                    lambda: self._selectors.extract(content, selector)
+                )
             except SelectorResolveError as error:
                 found.problem = str(error)
         found.tool_call = self._calls.get(evidence.links.tool_call_id or "")

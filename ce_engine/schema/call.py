@@ -21,12 +21,16 @@ Purpose = Literal["chat", "helper"]
 CallerRole = Literal["agent", "worker", "planner", "reducer"]
 
 
+UNREADABLE = "unreadable"
+"""The kind of what stands for a whole message that could not be mapped; its name is the type's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A picture or a file in a message: what is known of it without looking further than its beginning.
 
     Attributes:
-        kind: `image`, `audio`, `video` or `file`.
+        kind: `image`, `audio`, `video` or `file`; or `UNREADABLE`.
         format: `png`, `pdf`; by its first bytes, else as it is declared.
         name: the file's, live.
         width: of a picture, in pixels; so is `height`.

@@ -37,6 +37,9 @@ SETTING_UNVERIFIED = "CONTEXT_SETTING_UNVERIFIED"
 BLOCK_UNVERIFIED = "CONTEXT_BLOCK_UNVERIFIED"
 """An instruction that is stored with the session has no MAC of ours: it was quoted."""
 
+MESSAGE_UNMAPPED = "CONTEXT_MESSAGE_UNMAPPED"
+"""An adapter could not read a message of the app's: it went out as it is, and is recorded without content."""
+
 REASONS = {
     RedactionError.code: "redaction_failed",
     REDACTION_LIMIT: "redaction_limit",
@@ -60,6 +63,7 @@ REASONS = {
     SettingForgedError.code: "setting_forged",
     SETTING_UNVERIFIED: "setting_unverified",
     BLOCK_UNVERIFIED: "block_unverified",
+    MESSAGE_UNMAPPED: "message_unmapped",
     "CONTEXT_SOURCE_UNAVAILABLE": "source_unavailable",
     "CONTEXT_SOURCE_MALFORMED": "source_malformed",
 }

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ce_engine.errors import SchemaValidationError, SelectorResolveError
+from ce_engine.schema.expanded_pattern import is_large
+from ce_engine.schema.json_paths import LINEAR_S, LOOKUP_S, compiled, seconds_for
 from ce_engine.schema.time_limits import TimeUpError, breathe, seconds_left, within
-
-
-if TYPE_CHECKING:
-    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment, JSONPathMatch
 
 
 MAX_SELECTOR = 1_000
@@ -24,9 +21,7 @@ MAX_TEXT = 1_000_000
 """Characters of a text that `json` and `regex` look into; `lines` and `chars` have no bound."""
 MAX_MATCHES = 1_000
 SEARCH_S = 0.2
-"""How long one search of a pattern may take: a pattern that backtracks without end is given up."""
-LOOKUP_S = 2.0
-"""How long a JSONPath may take, with all of its searches."""
+"""How long one search of a pattern may take: one that backtracks without end is given up; all parts have `LOOKUP_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +113,17 @@ class RefSelector:
             SelectorResolveError: the selector is malformed, or matches nothing.
         """
         spans: Sequence[TextSpan] = [TextSpan(0, len(content))]
-        for parsed in self.parse(selector):
-            found = self._kinds[parsed.type].find(content, parsed.params)
-            spans = list(_common(spans, _outermost(found)))
+        parts = self.parse(selector)
+        most = LINEAR_S if all(map(_is_linear, parts)) else LOOKUP_S
+        try:
+            with within(min(most, seconds_left() or most)):
+                for parsed in parts:
+                    found = self._kinds[parsed.type].find(content, parsed.params)
+                    spans = list(_common(spans, _outermost(found)))
+        except TimeUpError as error:
+            raise SelectorResolveError(
+                f"selector {selector!r} was given up after {most} s; name lines, or fewer parts"
+            ) from error
         texts = [content[s.start : s.end] if s.text is None else s.text for s in spans]
         if not texts:
             raise SelectorResolveError(
@@ -129,6 +132,13 @@ class RefSelector:
                 "count from 1, characters from 0."
             )
         return "\n".join(texts)
+
+
+def _is_linear(part: ParsedSelector) -> bool:
+    """Whether it takes no longer than the text is long."""
+    if part.type == "json":
+        return seconds_for(part.params["path"]) == LINEAR_S
+    return part.type in ("lines", "chars")
 
 
 def _outermost(spans: Iterable[TextSpan]) -> list[TextSpan]:
@@ -195,6 +205,11 @@ class _Regex:
         import regex  # noqa: PLC0415 - slow to import, and rarely needed
 
         try:
+            if is_large(argument):
+                raise SelectorResolveError(
+                    f"selector {f'regex:{argument}'!r} repeats so much that it cannot be compiled; leave "
+                    "out repeats of repeats such as (a{99}){99}, or name lines"
+                )
             regex.compile(argument)
         except (regex.error, RecursionError) as error:
             raise SelectorResolveError(
@@ -206,29 +221,20 @@ class _Regex:
         import regex  # noqa: PLC0415 - as above
 
         _check_size("regex", content)
-        pattern = params["pattern"]
+        pattern, seconds = params["pattern"], min(SEARCH_S, seconds_left() or SEARCH_S)
         try:
-            matches = regex.finditer(pattern, content, timeout=SEARCH_S, concurrent=True)
+            matches = regex.finditer(pattern, content, timeout=seconds, concurrent=True)
             return _bounded(TextSpan(*match.span()) for match in matches)
         except TimeoutError as error:
             raise SelectorResolveError(
-                f"selector {f'regex:{pattern}'!r} was given up after {SEARCH_S} s; avoid repeats "
+                f"selector {f'regex:{pattern}'!r} was given up after {seconds:.1f} s; avoid repeats "
                 "within repeats such as (a|aa)+, or name lines"
             ) from error
 
 
 class _Json:
     def parse(self, argument: str) -> dict[str, Any]:
-        from jsonpath import JSONPathError  # noqa: PLC0415 - slow to import, and rarely needed
-
-        try:
-            _environment().compile(argument)
-        except JSONPathError as error:
-            reason = error.args[0] if error.args else "malformed"  # its str() can fail
-            raise SelectorResolveError(
-                f"selector {f'json:{argument}'!r} is no JSONPath (RFC 9535): {reason}. It begins "
-                "with $, for example json:$.items[0].name"
-            ) from error
+        compiled(argument)
         return {"path": argument}
 
     def find(self, content: str, params: Mapping[str, Any]) -> list[TextSpan]:
@@ -239,15 +245,14 @@ class _Json:
         try:
             value = json.loads(content)
             place = _Places(content)
-            with within(min(LOOKUP_S, seconds_left() or LOOKUP_S)):
-                matches = _environment().finditer(
-                    path, content if isinstance(value, str) else value
-                )
+            most = seconds_for(path)
+            with within(min(most, seconds_left() or most)):
+                matches = compiled(path).finditer(content if isinstance(value, str) else value)
                 return _bounded(place.span(match.parts, match.obj) for match in matches)
         except (JSONPathError, TimeoutError, RecursionError) as error:
             raise SelectorResolveError(
                 f"selector {f'json:{path}'!r} leads too deep or too far in this text; name the "
-                "members on the way, without `..`"
+                "members on the way, without `..` and filters in filters"
             ) from error
         except ValueError as error:
             raise SelectorResolveError(
@@ -298,79 +303,6 @@ class _Places:
         while at < len(self._text) and self._text[at] in " \t\r\n":
             at += 1
         return at
-
-
-def json_locations(path: str, value: object) -> list[tuple[str | int, ...]]:
-    """Where a JSONPath (RFC 9535) leads in plain JSON data: keys and indexes from the root on.
-
-    Raises:
-        SelectorResolveError: it is no JSONPath, or leads too deep.
-    """
-    from jsonpath import JSONPathError  # noqa: PLC0415 - slow to import, and rarely needed
-
-    compiled = _compiled(path)
-    try:
-        # A text is taken as JSON there, and what is no container has no members.
-        found = compiled.finditer(value) if isinstance(value, dict | list) else ()
-        with within(min(LOOKUP_S, seconds_left() or LOOKUP_S)):
-            return [_parts(match) for match in found]
-    except TimeUpError:
-        if seconds_left() is not None:  # it was its caller's time
-            raise
-        raise SelectorResolveError(f"path {path!r} takes too long in this data") from None
-    except (JSONPathError, TimeoutError, RecursionError) as error:
-        raise SelectorResolveError(
-            f"path {path!r} leads too deep in this data; name the members on the way, without `..`"
-        ) from error
-
-
-def json_path(path: str) -> str:
-    """The JSONPath that a field path means; a dotted one begins at the root.
-
-    Raises:
-        SelectorResolveError: it is none.
-    """
-    full = path if path.startswith("$") else f"$.{path}".replace("$.[", "$[")
-    _compiled(full)
-    return full
-
-
-@lru_cache(256)
-def _compiled(path: str) -> JSONPath | CompoundJSONPath:
-    KINDS["json"].parse(path)
-    return _environment().compile(path)
-
-
-@cache
-def _environment() -> JSONPathEnvironment:
-    from jsonpath import JSONPathEnvironment  # noqa: PLC0415 - slow to import, and rarely needed
-    from jsonpath.function_extensions import Match, Search  # noqa: PLC0415 - as above
-
-    class TimedMatch(Match):
-        def __call__(self, value: object, pattern: object) -> bool:
-            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
-            return compiled is not None and _hits(compiled.fullmatch, value)
-
-    class TimedSearch(Search):
-        def __call__(self, value: object, pattern: object) -> bool:
-            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
-            return compiled is not None and _hits(compiled.search, value)
-
-    environment = JSONPathEnvironment(strict=True)
-    environment.function_extensions["match"] = TimedMatch(thread_safe=True)
-    environment.function_extensions["search"] = TimedSearch(thread_safe=True)
-    return environment
-
-
-def _hits(search: Callable[..., object], value: object) -> bool:
-    breathe()
-    seconds = min(SEARCH_S, seconds_left() or SEARCH_S)
-    return isinstance(value, str) and bool(search(value, timeout=seconds, concurrent=True))
-
-
-def _parts(match: JSONPathMatch) -> tuple[str | int, ...]:
-    breathe()
-    return tuple(match.parts)
 
 
 def _check_size(name: str, content: str) -> None:

@@ -43,8 +43,9 @@ from ce_integrations.identity.session import (
 from ce_integrations.identity.team_role import current_role
 from ce_integrations.mapping.composite_messages import mapped, natives_of
 from ce_integrations.mapping.known_lists import KnownLists
-from ce_integrations.mapping.known_messages import KnownMessages
+from ce_integrations.mapping.known_messages import KnownMessages, Mapped
 from ce_integrations.mapping.message_adapter import MessageAdapter
+from ce_integrations.mapping.unmapped import paired, unmapped
 from ce_integrations.wrapping.guard import Guard
 
 
@@ -102,6 +103,7 @@ class Hooks(Generic[Native]):
             partial(mapped, adapter, to_schema=partial(host_message, adapter, self.agents)),
             adapter.parts,
             adapter.alike,
+            self._unread,
         )
         self._lists = KnownLists(self._known, adapter.states)
         self._handed_over: set[Future[None]] = set()
@@ -228,12 +230,18 @@ class Hooks(Generic[Native]):
         """Map those of a call, on the engine's thread: the app's own has other things to do."""
         # Whose names are agents' may be known later.
         now, line = list(natives), (call.scope.key, call.lane_key, len(self.agents))
-        return lambda: with_task(self._lists(now, line), self.agents)
+        return lambda: paired(with_task(self._lists(now, line), self.agents))
 
     def _said(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
         """The same of a call of which nobody knows yet whose it is."""
         now = list(natives)
         return lambda: with_task([*chain.from_iterable(map(self._known, now))], self.agents)
+
+    def _unread(self, native: Native, error: Exception) -> Mapped:
+        """What stands for a message that cannot be mapped: the others are none the worse for it."""
+        if not self.guard.swallows(error, "to_schema"):
+            raise error
+        return (unmapped(native),)
 
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared

@@ -15,7 +15,7 @@ from haystack.dataclasses import (
 )
 
 import ce_engine as ce
-from ce_integrations.mapping.content_blocks import changed, with_text
+from ce_integrations.mapping.content_blocks import call_args, changed, with_text
 from ce_integrations.mapping.messages import ROLES, answer_from, author_of, host_message
 from ce_integrations.mapping.usage import usage_of
 
@@ -53,7 +53,8 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
         message.status = "error" if result.error else None
     message.content = text_of(content)
     message.tool_calls = [
-        ce.ToolRequest(name=call.tool_name, id=call.id, args=call.arguments) for call in calls
+        ce.ToolRequest(name=call.tool_name, id=call.id, args=call_args({"args": call.arguments}))
+        for call in calls
     ] or None
     return host_message(message, origin, beside(content))
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ce_engine import HostMessage
 from ce_integrations.mapping.known_messages import MAX_CHARS, MAX_EQUALS, KnownMessages, Mapped
+from ce_integrations.mapping.unmapped import is_unmapped
 
 
 Native = TypeVar("Native")
@@ -61,13 +62,19 @@ class KnownLists(Generic[Native]):
 
     def __call__(self, natives: Sequence[Native], line: Hashable) -> list[HostMessage]:
         """Map the list that goes out on a line of conversation."""
-        live = self._states(natives) if len(natives) >= LEAST else None
+        live = self._live(natives) if len(natives) >= LEAST else None
         if live is None:
             return [*chain.from_iterable(map(self._messages, natives))]
         known = self._lists.get(line)
         now = self._next(_NONE if known is None else known, natives, live)
         self._keep(line, now)
         return [*chain.from_iterable(now.mapped)]
+
+    def _live(self, natives: Sequence[Native]) -> Sequence[Mapping[str, Any]] | None:
+        try:
+            return self._states(natives)
+        except Exception:  # noqa: BLE001 - one of them is no message of the framework's
+            return None
 
     def clear(self) -> None:
         """Forget all of them, such as when somebody's words were deleted."""
@@ -157,7 +164,7 @@ class _Copy:
 
 def _copied(state: Mapping[str, Any], mapped: Mapped) -> _Copy | None:
     """What a message holds, to be compared with; `None`, which equals nothing, for what cannot be."""
-    if len(mapped) != 1:
+    if len(mapped) != 1 or is_unmapped(mapped[0]):
         return None
     copy = _Copy(2 * len(mapped[0].message.content) + LARGE)
     try:

@@ -22,12 +22,22 @@ MAX_CHARS, MAX_EQUALS = 4_000_000, 6_000
 """Text and messages in one generation of those that are recognised by what they say; two are held."""
 
 
+def _raised(_: object, error: Exception) -> Mapped:
+    raise error
+
+
 class KnownMessages(Generic[Native]):
     """Mapped messages of natives that have not changed; the same `HostMessage` objects every time.
 
     Plain messages are known by all that is mapped of them: many hosts make new objects for each call.
     Others count as known only while they live and their parts are the same: an id alone would also
     name whatever takes its place in memory. Parts that are the same objects are not looked into.
+
+    Args:
+        to_schema: maps a native.
+        parts: what tells that it is unchanged.
+        alike: all that is mapped of a plain one, as one value.
+        unread: what stands for one of which any of these raised; without it that is raised.
     """
 
     def __init__(
@@ -35,10 +45,12 @@ class KnownMessages(Generic[Native]):
         to_schema: Callable[[Native], Mapped],
         parts: Callable[[Native], tuple[object, ...]],
         alike: Callable[[Native], Hashable | None] = lambda _: None,
+        unread: Callable[[Native, Exception], Mapped] = _raised,
     ) -> None:
         self._to_schema = to_schema
         self._parts = parts
         self._alike = alike
+        self._unread = unread
         self._equal: dict[Hashable, Mapped] = {}
         self._equal_before: dict[Hashable, Mapped] = {}
         self._chars = 0
@@ -47,6 +59,12 @@ class KnownMessages(Generic[Native]):
         self._strong = OrderedDict()
 
     def __call__(self, native: Native) -> Mapped:
+        try:
+            return self._found(native)
+        except Exception as error:  # noqa: BLE001 - what an app's objects say may raise anything
+            return self._unread(native, error)  # each time: it may be read then
+
+    def _found(self, native: Native) -> Mapped:
         said = self._alike(native)
         if said is None:
             return self._by_identity(native)

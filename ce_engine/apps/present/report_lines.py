@@ -158,6 +158,7 @@ _CODES = {
     "CONTEXT_EVIDENCE_NOT_FOUND": "evidence is gone; the block's own text stands for it",
     "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
     "CONTEXT_MEDIA_ESTIMATED": "the size of a picture or file is not known; a default was counted",
+    "CONTEXT_MESSAGE_UNMAPPED": "a message of the app could not be read; it went out as it is, and is recorded without content",
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
     "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
     "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",

@@ -39,7 +39,7 @@ AS_THEY_ARE = (
     *("forbidden", "error"),  # ends of tools
     *("kept", "dropped", "degraded", "shortened", "extended", "injected", "restored"),  # decisions
     *("message", "evidence", "constraints", "tasks", "blocks", "summary", "conflicts"),
-    *("image", "file", "audio", "video"),  # attachments
+    *("image", "file", "audio", "video", "unreadable"),  # attachments
 )
 """Values that are words already, for the translators."""
 

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from ce_engine.errors import RedactionError, SelectorResolveError
-from ce_engine.schema.selectors import json_locations, json_path
+from ce_engine.schema.json_paths import json_locations, json_path
 
 
 MAX_TEXT = 1_000_000
@@ -47,12 +47,10 @@ class FieldPaths:
         Raises:
             RedactionError: a path leads too deep in it.
         """
-        found: dict[tuple[str | int, ...], str] = {}
-        for path in self.paths:
-            try:
-                found |= dict.fromkeys(json_locations(path, value), path)
-            except SelectorResolveError as error:
-                raise RedactionError(f"field paths cannot be looked up here: {error}") from error
+        try:
+            found = json_locations(self.paths, value)
+        except SelectorResolveError as error:
+            raise RedactionError(f"field paths cannot be looked up here: {error}") from error
         hits: list[str] = []
         root = [_copied(value) if found else value]
         for parts in sorted(found, key=len):  # what holds others goes first, and they with it

@@ -18,6 +18,7 @@ from ce_engine.prepare.reconcile.reconcile import (
 )
 from ce_engine.runtime.processes import is_gone
 from ce_engine.schema.call import ModelCall
+from ce_engine.schema.degradation import MESSAGE_UNMAPPED, Degradation
 from ce_engine.schema.enums import Role
 from ce_engine.schema.events import EventType
 from ce_engine.sessions.lane_cut import LaneCut
@@ -25,7 +26,7 @@ from ce_engine.sessions.view import ArchivedList, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.message_keys import incoming, version
 from ce_engine.turns.record.answers import abandon
-from ce_engine.turns.record.attachments import attachment_records
+from ce_engine.turns.record.attachments import attachment_records, is_unreadable
 from ce_engine.turns.record.linked_records import record_tool_message
 from ce_engine.turns.record.write_group import RecordGroup
 
@@ -161,6 +162,8 @@ class ListIntake:
         stored, log = row.message, view.log
         if host.attachments:
             stored.attachments = attachment_records(host.attachments, ingest)
+            if is_unreadable(host):
+                self.records.degrade(Degradation(MESSAGE_UNMAPPED, stored.message_id or ""))
         stored.parent_id = None if parent is None else log[parent].message_id
         if new.replaces is not None or new.variant_of is not None:
             stored.replaces = None if new.replaces is None else log[new.replaces].message_id

@@ -36,6 +36,7 @@ from ce_engine.turns.input.list_intake import ListIntake
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
 from ce_engine.turns.input.tool_result_texts import results_of
+from ce_engine.turns.record.attachments import unreadable
 from ce_engine.turns.record.write_group import RecordGroup, put_turn
 from ce_engine.turns.report.archive import (
     NOTHING,
@@ -249,6 +250,7 @@ class Preparation:
         announce(self.records, turn.row, outcome)
         report = turn.report
         report.warnings += [*self.collected.warnings, *self.counter.warnings]
+        report.warnings += unreadable(self.call.messages, self.records.ingest)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(report, self.view.fingerprinter)
             if self.archive:

@@ -36,9 +36,11 @@ from ce_engine.schema.document import (
     TodoList,
 )
 from ce_engine.schema.enums import BlockType
+from ce_engine.schema.json_paths import LOOKUP_S
 from ce_engine.schema.report import RenderedBlock
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.selectors import RefSelector
+from ce_engine.schema.time_limits import Allowance
 from ce_engine.sessions.view import SessionView
 from ce_engine.turns.block_macs import gives_orders, is_genuine
 
@@ -131,13 +133,21 @@ def _material(block: ContextBlock, text: str, confidence: dict[str, float | None
     )
 
 
+SHARES = 8
+"""One selector may take this part of the blocks' deadline, all of a call three: it rests as long as it works."""
+
+
 class ViewResolver:
     """Evidence as the engine remembers it: without I/O, and with what is not stored yet."""
 
-    def __init__(self, view: SessionView, selectors: RefSelector, workers: Workers) -> None:
+    def __init__(
+        self, view: SessionView, selectors: RefSelector, workers: Workers, deadline_s: float
+    ) -> None:
         self._view = view
         self._selectors = selectors
         self._workers = workers
+        # Who plants a ref that takes long must not keep the other blocks from their deadline.
+        self._allowance = Allowance(min(LOOKUP_S, deadline_s / SHARES))
 
     async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
         """See `ports.EvidenceResolver`."""
@@ -150,7 +160,10 @@ class ViewResolver:
             text = self._view.rows[n].message.content
         if not (selector and text):
             return text
-        return await self._workers.run(lambda: self._selectors.extract(text, selector))
+        return await self._workers.run(lambda: self._extracted(text, selector))
+
+    def _extracted(self, text: str, selector: str) -> str:
+        return self._allowance.of_one(lambda: self._selectors.extract(text, selector))
 
 
 class _Sensitivity:
@@ -205,8 +218,9 @@ class BlockSource:
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         wanted = (call.config or self.config).render
+        deadline_s = self.config.collect.deadline_s
         try:
-            async with asyncio.timeout(self.config.collect.deadline_s):
+            async with asyncio.timeout(deadline_s):
                 return await block_materials(
                     SessionDocument(
                         session=session, context_blocks=[b for b in blocks if b not in quoted]
@@ -214,7 +228,7 @@ class BlockSource:
                     quoted=quoted,
                     deriver=self.deriver,
                     renderer=self.renderer,
-                    resolver=ViewResolver(view, self.selectors, self.workers),
+                    resolver=ViewResolver(view, self.selectors, self.workers, deadline_s),
                     sensitivity=_Sensitivity(view, call.config or self.config),
                     hints=RenderHints(wanted.max_chars, wanted.format),
                 )

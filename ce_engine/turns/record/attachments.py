@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.schema.call import Attachment
+from ce_engine.schema.call import UNREADABLE, Attachment, HostMessage
+from ce_engine.schema.degradation import MESSAGE_UNMAPPED
 from ce_engine.schema.document import AttachmentRecord
 from ce_engine.turns.record.persistence_boundary import Ingest
 
@@ -14,6 +15,20 @@ def attachment_records(
 ) -> list[AttachmentRecord] | None:
     """What is stored of a message's attachments, names redacted; `None` for none."""
     return [_record(attachment, ingest) for attachment in attachments] or None
+
+
+def unreadable(messages: Sequence[HostMessage], ingest: Ingest) -> list[str]:
+    """The warnings of messages that could not be mapped: place in the call, and the type's name, redacted."""
+    return [
+        f"{MESSAGE_UNMAPPED}: #{n} {ingest.name(host.attachments[0].name)}"
+        for n, host in enumerate(messages)
+        if is_unreadable(host)
+    ]
+
+
+def is_unreadable(host: HostMessage) -> bool:
+    """Whether it stands for a message that could not be mapped."""
+    return bool(host.attachments) and host.attachments[0].kind == UNREADABLE
 
 
 def _record(live: Attachment, ingest: Ingest) -> AttachmentRecord:
