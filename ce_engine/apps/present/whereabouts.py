@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
@@ -40,10 +40,14 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where a message went: the turn that had it first, from 1, and what became of it in all that had it."""
+    """Where a message went: the turn that had it first, from 1, and what became of it in all that had it.
+
+    `lanes` are those that had it, where the session has others: a stretch tells of the turns of these alone.
+    """
 
     first: int
     stays: tuple[Stay, ...]
+    lanes: tuple[str, ...] = ()
 
 
 def fate_words(fate: str, say: Say = ENGLISH) -> str:
@@ -133,7 +137,8 @@ class _History:
         for fate, first, last, _ in found:
             stays.setdefault(fate, []).append((first, last))
         made = tuple(Stay(fate, tuple(stays[fate])) for fate in FATES if fate in stays)
-        return Whereabouts(min(first for _, first, _, _ in found), made)
+        names = tuple(sorted(lanes)) if lanes < self._turns.keys() else ()
+        return Whereabouts(min(first for _, first, _, _ in found), made, names)
 
     def _stretches(
         self, lane: str, changes: Sequence[tuple[int, str, str | None]]
@@ -149,17 +154,19 @@ class _History:
     def _in_order(
         self, found: Sequence[tuple[str, int, int, str]]
     ) -> list[tuple[str, int, int, str]]:
-        """The stretches of several lanes, parted where a turn of another one says something else."""
-        single = sorted(
-            (turn, fate)
-            for fate, first, last, lane in found
-            for turn in self._turns[lane][bisect_left(self._turns[lane], first) :]
-            if turn <= last
-        )
+        """The stretches of several lanes, parted where a turn of another one says something else, or had it not."""
+        single: dict[int, str | None] = {
+            turn: None for lane in {lane for *_, lane in found} for turn in self._turns[lane]
+        }
+        for fate, first, last, lane in found:
+            turns = self._turns[lane]
+            told = turns[bisect_left(turns, first) : bisect_right(turns, last)]
+            single |= dict.fromkeys(told, fate)
         made: list[tuple[str, int, int, str]] = []
-        for fate, run in groupby(single, key=itemgetter(1)):
+        for fate_, run in groupby(sorted(single.items()), key=itemgetter(1)):
             numbers = [turn for turn, _ in run]
-            made.append((fate, numbers[0], numbers[-1], ""))
+            if fate_ is not None:
+                made.append((fate_, numbers[0], numbers[-1], ""))
         return made
 
 
