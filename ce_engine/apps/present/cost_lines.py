@@ -133,7 +133,11 @@ class SessionCosts:
         if not turns:
             return ""
         named = sorted(turn for _, turn in turns[:NAMED])
-        more = say(" and {more} more", more=len(turns) - NAMED) if len(turns) > NAMED else ""
+        more = (
+            say(" and {count} more turn", " and {count} more turns", count=len(turns) - NAMED)
+            if len(turns) > NAMED
+            else ""
+        )
         told = ", ".join(map(number, named))
         return say(" at turn {turns}", " at turns {turns}", count=len(turns), turns=told) + more
 

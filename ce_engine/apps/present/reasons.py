@@ -32,7 +32,7 @@ WHY = {
     ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
     ("dropped", "duplicate"): "Another piece says the same.",
     ("dropped", "conflict"): "Other evidence contradicts it, and counts more.",
-    ("dropped", "said_by_results"): "The tool results that it repeats may go in instead.",
+    ("dropped", "said_by_results"): "Tool results go in before answers here, as most answers repeat them: no answer was brought back for itself.",
     ("dropped", "sensitivity"): "It is too sensitive to be sent.",
     ("dropped", "expired"): "It is not valid any more.",
     ("degraded", "older_tool_result"): "An older tool result, shortened to make room; the whole of it is stored as evidence.",

@@ -80,8 +80,8 @@ _DECISIONS = {
         "candidates that a conflict took out",
     ),
     ("dropped", "said_by_results"): (
-        "answer whose tool results go in instead",
-        "answers whose tool results go in instead",
+        "answer that gives way to tool results",
+        "answers that give way to tool results",
     ),
     ("dropped", "not_chosen"): (
         "block that the pruner did not choose",

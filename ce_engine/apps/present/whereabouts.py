@@ -29,6 +29,9 @@ FATES = {
 }
 """What may become of a message in a turn, in words."""
 
+LEFT = frozenset({LEFT_OUT, QUOTED})
+"""The fates of what goes out as no message of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stay:
@@ -55,6 +58,20 @@ def fate_words(fate: str, say: Say = ENGLISH) -> str:
     return say(FATES[fate])
 
 
+def left_out_since(where: Whereabouts, turn: int) -> int | None:
+    """The turn from which on a message did not go out as one, up to a turn; `None` where it did there.
+
+    Quoted it may have been meanwhile.
+    """
+    out, gone = (
+        [each for stay in where.stays if (stay.fate in LEFT) == is_gone for each in stay.stretches]
+        for is_gone in (False, True)
+    )
+    last = max((min(end, turn) for first, end in out if first <= turn), default=0)
+    begun = [first for first, _ in gone if last < first <= turn]
+    return min(begun, default=None)
+
+
 def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
     """Where pieces of evidence went: the turns in which each stands in what was put in."""
     wanted, stretches = frozenset(ids), dict[str, list[tuple[int, int]]]()
@@ -71,7 +88,10 @@ def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[s
 
 
 def whereabouts(
-    ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow]
+    ids: Iterable[str],
+    document: SessionDocument,
+    turns: Sequence[TurnRow],
+    lane: str | None = None,
 ) -> dict[str, Whereabouts]:
     """Where messages went, by the decisions that are stored of each turn.
 
@@ -82,10 +102,12 @@ def whereabouts(
         ids: of the messages, in the order of their list.
         document: of the session.
         turns: all of it, oldest first.
+        lane: only by the turns of this one.
     """
     places, history = MessagePlaces(ids, document, turns), _History()
     for number, row in enumerate(turns, start=1):
-        if (told := places.told(row)) is not None:
+        is_meant = lane is None or row.lane == lane
+        if is_meant and (told := places.told(row)) is not None:
             history.add(number, row.lane, places.pieces(*told))
     made: dict[str, Whereabouts] = {}
     for (begin, end), where in history.told():
@@ -195,5 +217,6 @@ __all__ = [
     "Whereabouts",
     "evidence_whereabouts",
     "fate_words",
+    "left_out_since",
     "whereabouts",
 ]
