@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ce_engine.apps.present.amounts import PLACES, Amounts, effect
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
-from ce_engine.audit.compare.costs import Costs, costs
+from ce_engine.audit.compare.costs import Costs, costs, is_free
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
@@ -109,6 +109,34 @@ class SessionCosts:
             before=self.sums.bare(sums.without),
             change=effect(sums),
             causes=self.causes(say),
+        ) + self.taken(say)
+
+    def taken(self, say: Say = ENGLISH) -> str:
+        """What a cached token is taken to cost, on which it depends what is dearer; `""` where no price has one."""
+        table = self.costs.prices
+        found = {table.of(call.model, call.provider) for call in self.calls if not is_free(call)}
+        shares = sorted(
+            {
+                round(100 * price.cached / price.input)
+                for price in found
+                if price is not None and price.input and price.cached is not None
+            }
+        )
+        if not shares:
+            return ""
+        share = "–".join(dict.fromkeys(f"{each}" for each in (shares[0], shares[-1])))
+        return say(" [if a cached token costs {share} % of a new one]", share=share)
+
+    def _uncached(self, say: Say) -> str:
+        """The sums of the compared calls as they were, were nothing cached."""
+        table = self.costs.prices
+        bare = [replace(call, prefix=0, untouched_prefix=0) for call in self.calls]
+        sums = figures(bare, table).beside
+        return say(
+            "that a provider caches what begins like the call before{share}; were nothing cached: {now} for inputs, {before} without us",
+            share=self.taken(say),
+            now=self.sums.bare(sums.inputs),
+            before=self.sums.bare(sums.without),
         )
 
     @property
@@ -169,6 +197,8 @@ class SessionCosts:
             )
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
+        if found.lost:
+            yield say("assumed"), self._uncached(say)
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
@@ -237,7 +267,8 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                     "by {more}: {cause}",
                     more=spent.amounts.text(cost.more, say),
                     cause=cause_words(call.cause, say),
-                ),
+                )
+                + spent.taken(say),
             )
     if call.completion:
         told = say("about ") if call.estimated else ""

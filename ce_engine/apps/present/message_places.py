@@ -19,7 +19,7 @@ from ce_engine.sessions.view import entry_of
 SENT, SHORTENED, QUOTED, LEFT_OUT = "sent", "shortened", "quoted", "left_out"
 """What may become of a message in a turn."""
 
-_OF_RESULTS = frozenset(
+OF_RESULTS = frozenset(
     {
         *("older_tool_result", "repeated_result", "changed_fields"),
         *("compact_json", "selected_lines"),
@@ -179,7 +179,7 @@ class MessagePlaces:
         begins = [place for place, _, _ in segments]
         for (begin, action, reason), end in zip(segments, [*begins[1:], count], strict=False):
             edges.add(begin)
-            if action == "degraded" and reason in _OF_RESULTS:
+            if action == "degraded" and reason in OF_RESULTS:
                 found = self._results[
                     bisect_left(self._results, begin) : bisect_left(self._results, end)
                 ]
@@ -212,7 +212,7 @@ class MessagePlaces:
         if at < 0:
             return LEFT_OUT if segments or alone else SENT
         _, action, reason = segments[at]
-        if action != "degraded" or (reason in _OF_RESULTS and not self._is_result[place]):
+        if action != "degraded" or (reason in OF_RESULTS and not self._is_result[place]):
             return LEFT_OUT if action == "dropped" else SENT
         return SHORTENED
 
