@@ -146,8 +146,10 @@ class SessionCosts:
 
     def causes(self, say: Say = ENGLISH) -> str:
         """What was lost, cause by cause, with the turns that lost the most."""
-        return "; ".join(
-            f"{cause_words(cause, say)}{self._turns(cause, say)} (+{self.amount(lost)})"
+        return say("; ").join(
+            cause_words(cause, say)
+            + self._turns(cause, say)
+            + say(" ({text})", text=f"+{self.amount(lost)}")
             for cause, lost in self.costs.lost.items()
         )
 
@@ -252,14 +254,14 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     if cost.untouched is not None:
         more = change(cost.sent, cost.untouched, PLACES)
         sent = say("{sent} ({more} beside without us)", sent=sent, more=more)
-    yield say("cost"), f"{sent}: {_made_of(call.sent, call.prefix, least, say)}"
+    yield say("cost"), f"{sent}{say(': ')}{_made_of(call.sent, call.prefix, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
         what = say("all of the talk, ") if call.beside == "talk" else ""
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
-        yield say("without us"), f"{without}: {what}{made}"
+        yield say("without us"), f"{without}{say(': ')}{what}{made}"
         if cost.is_dearer:
             yield (
                 say("dearer"),
@@ -274,7 +276,10 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         told = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if told else ""
         tokens = say("{count} token", "{count} tokens", count=call.completion)
-        yield say("answer"), f"{told}{spent.amounts.text(cost.answer, say)}: {tokens}{more}"
+        yield (
+            say("answer"),
+            f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
+        )
     yield say("prices"), spent.amounts.source(say)
 
 

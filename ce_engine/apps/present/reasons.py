@@ -56,9 +56,9 @@ WHY = {
 """Why a piece went out or did not, in a sentence; the reports' codes."""
 
 PASSED = {
-    "over_budget": "It needs {tokens} tokens, and {room} were free.",
-    "over_reserve": "It needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
-    "over_share": "It needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
+    "over_budget": "Quoted, it needs {tokens} tokens, and {room} were free.",
+    "over_reserve": "Quoted, it needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
+    "over_share": "Quoted, it needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
 }  # fmt: skip
 """Why a piece that had no room was not brought back, where it is known how much it needed."""
 

@@ -203,7 +203,7 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
         pieces = len(report.injected_evidence_ids)
         of = say(" from {pieces} evidence", pieces=pieces) if pieces else ""
         tokens = injected(report.payload_tokens)
-        yield say("{tokens} tokens brought in{of}", tokens=tokens, of=of)
+        yield say("{tokens} tokens brought in{of}, headings included", tokens=tokens, of=of)
 
 
 def _troubles(report: Report, say: Say) -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
     text = plain(page_of(pages, 15))
     assert "Looked at, and not brought in" in text
     told = re.findall(
-        r"It needs (\d+) tokens, and (\d+) might be taken: the question was not", text
+        r"Quoted, it needs (\d+) tokens, and (\d+) might be taken: the question was not", text
     )
     assert told
     assert all(int(needs) > int(free) for needs, free in told)
@@ -210,7 +210,7 @@ def test_what_if_is_of_one_call_and_says_why_not_all_of_the_budget_is_used(
         assert bare == sums["tokens"]  # a unit is an input token at full price
         assert int(cached[0]) < int(bare[0])
         assert "Near the question, and not brought in with the other setting" in text
-        assert re.search(r"It needs \d+ tokens, and \d+ |It scored far less", text)
+        assert re.search(r"Quoted, it needs \d+ tokens, and \d+ |It scored far less", text)
     text = plain(pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "700"}).text)
     assert "The very same would have gone out." in text
     assert "This is of one call alone." in text
