@@ -38,6 +38,7 @@ def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool)
         cut=("moved" if cut.moved else "stands") if is_cut else "",
         cut_before=cut.marks.drop or "" if is_cut else "",
         cut_budget=chosen.marks.budget,
+        recall=chosen.outcome.recall,
     )
 
 

@@ -146,7 +146,12 @@ def _take_after(view: SessionView, known: SessionView) -> None:
         )
     for name, lane in known.lanes.items():
         view.lanes[name] = replace(
-            lane, sent=SentList(), items={}, archived=None, bodies=deepcopy(lane.bodies)
+            lane,
+            sent=SentList(),
+            items={},
+            archived=None,
+            bodies=deepcopy(lane.bodies),
+            ours=deepcopy(lane.ours),
         )
     view.adopt(old)
 

@@ -306,9 +306,20 @@ def config_of(
 
 
 def before_in_lane(turns: Sequence[TurnRow], at: int) -> int | None:
-    """The place of the lane's call before a turn's; helpers' calls, of which nothing is archived, come in between."""
-    lane, earlier = turns[at].lane, reversed(range(at))
-    return next((n for n in earlier if turns[n].lane == lane and turns[n].purpose == "chat"), None)
+    """The place of the lane's call before a turn's: of those that leave their history to us, too, or of the others.
+
+    The first of its kind follows any; helpers' calls, of which nothing is archived, come in between.
+    """
+    lane, ours = turns[at].lane, _is_ours(turns[at])
+    earlier = [n for n in range(at) if turns[n].lane == lane and turns[n].purpose == "chat"]
+    alike = (n for n in reversed(earlier) if _is_ours(turns[n]) == ours)
+    return next(alike, earlier[-1] if earlier else None)
+
+
+def _is_ours(row: TurnRow) -> bool:
+    """Whether a turn's app left its history to us."""
+    archive = row.report.get("extra", {}).get("replay") or {}
+    return bool(archive.get("bring")) and not archive.get("closed")
 
 
 def newest(turns: Sequence[TurnRow], fingerprinter: Fingerprinter) -> int:

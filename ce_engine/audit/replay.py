@@ -148,7 +148,7 @@ class ReplayMethods(EngineBase):
         _, chosen, recall = await self._as_it_was(past, ())
         made = chosen.hasher(past.view, past.config().locale).made(past.macs)
         found = explanation(past.row.turn_id, chosen, recall, equal=past.is_equal(made))
-        return found.model_copy(update={"problems": past.problems, "decisions": []})
+        return found.model_copy(update={"problems": past.problems, "decisions": [], "recall": None})
 
     async def _as_it_was(
         self, past: PastSession, system: Sequence[str]

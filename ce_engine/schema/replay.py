@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ce_engine.schema.document import Schema
 from ce_engine.schema.enums import Role
-from ce_engine.schema.report import PruneDecision, Report
+from ce_engine.schema.report import PruneDecision, RecallReport, Report
 
 
 class SentPart(Schema):
@@ -169,6 +169,8 @@ class Explanation(Schema):
     """The stored message before which the cut is."""
     cut_budget: int = 0
     """The budget that the lane's earlier cut was made for; 0 where there was none."""
+    recall: RecallReport | None = None
+    """How it was looked for what comes back; only beside another configuration."""
 
 
 Replay.model_rebuild()

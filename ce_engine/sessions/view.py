@@ -70,6 +70,8 @@ class LaneMemory:
     """The last bodies of a lane, and the list that the host sent."""
 
     bodies: LaneBodies = field(default_factory=LaneBodies)
+    ours: LaneBodies = field(default_factory=LaneBodies)
+    """The bodies of calls that leave their history to us: they come between others, and end no cached prefix of theirs."""
     sent: SentList = field(default_factory=SentList)
     items: dict[int, MessageItem] = field(default_factory=dict)
     """Of the messages of that list that are stored, by index, what they were to the call."""
@@ -85,6 +87,14 @@ class LaneMemory:
     """Of its last input."""
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
+
+    def bodies_of(self, *, ours: bool) -> LaneBodies:
+        """The last bodies of the calls that keep their history, or of those that leave it to us; the first follows the others."""
+        if ours and not self.ours.sent:
+            self.ours = replace(self.bodies)
+        elif not ours and not self.bodies.sent:
+            self.bodies = replace(self.ours, own=self.bodies.own)
+        return self.ours if ours else self.bodies
 
     def begins_alike(
         self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str

@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10210,
-    "ce_engine/audit": 3360,
+    "ce_engine/apps": 10480,
+    "ce_engine/audit": 3370,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4910,

@@ -239,7 +239,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
         yield say("no provider told what it had cached: the cost takes it that the prefix was")
     for code, times in total.degradation_codes.items():
         meaning = code_words(code, say)
-        known = f": {meaning}" if meaning != code else ""
+        known = say(": ") + meaning if meaning != code else ""
         yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + known
 
 

@@ -113,9 +113,10 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
     if total.latency_ms:
         half = milliseconds(total.latency_ms.p50)
         yield Tile(half, say("half of the answers took no longer"))
-    troubles = total.failed + total.tool_errors + total.over_budget + total.degradations
-    what = say("went wrong: failed calls, tool errors, calls over budget, degradations")
-    yield Tile(number(troubles), what)
+    what = say(
+        "calls went wrong: failed, with a tool's error, over the budget or degraded; each counts once"
+    )
+    yield Tile(number(total.went_wrong), what)
 
 
 def _saved_cost(total: Figures, amounts: Amounts, say: Say) -> Tile:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ce_engine.apps.present.amounts import PLACES, Amounts, effect
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
-from ce_engine.audit.compare.costs import Costs, costs
+from ce_engine.audit.compare.costs import Costs, costs, is_free
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
@@ -109,6 +109,34 @@ class SessionCosts:
             before=self.sums.bare(sums.without),
             change=effect(sums),
             causes=self.causes(say),
+        ) + self.taken(say)
+
+    def taken(self, say: Say = ENGLISH) -> str:
+        """What a cached token is taken to cost, on which it depends what is dearer; `""` where no price has one."""
+        table = self.costs.prices
+        found = {table.of(call.model, call.provider) for call in self.calls if not is_free(call)}
+        shares = sorted(
+            {
+                round(100 * price.cached / price.input)
+                for price in found
+                if price is not None and price.input and price.cached is not None
+            }
+        )
+        if not shares:
+            return ""
+        share = "–".join(dict.fromkeys(f"{each}" for each in (shares[0], shares[-1])))
+        return say(" [if a cached token costs {share} % of a new one]", share=share)
+
+    def _uncached(self, say: Say) -> str:
+        """The sums of the compared calls as they were, were nothing cached."""
+        table = self.costs.prices
+        bare = [replace(call, prefix=0, untouched_prefix=0) for call in self.calls]
+        sums = figures(bare, table).beside
+        return say(
+            "that a provider caches what begins like the call before{share}; were nothing cached: {now} for inputs, {before} without us",
+            share=self.taken(say),
+            now=self.sums.bare(sums.inputs),
+            before=self.sums.bare(sums.without),
         )
 
     @property
@@ -118,8 +146,10 @@ class SessionCosts:
 
     def causes(self, say: Say = ENGLISH) -> str:
         """What was lost, cause by cause, with the turns that lost the most."""
-        return "; ".join(
-            f"{cause_words(cause, say)}{self._turns(cause, say)} (+{self.amount(lost)})"
+        return say("; ").join(
+            cause_words(cause, say)
+            + self._turns(cause, say)
+            + say(" ({text})", text=f"+{self.amount(lost)}")
             for cause, lost in self.costs.lost.items()
         )
 
@@ -133,7 +163,11 @@ class SessionCosts:
         if not turns:
             return ""
         named = sorted(turn for _, turn in turns[:NAMED])
-        more = say(" and {more} more", more=len(turns) - NAMED) if len(turns) > NAMED else ""
+        more = (
+            say(" and {count} more turn", " and {count} more turns", count=len(turns) - NAMED)
+            if len(turns) > NAMED
+            else ""
+        )
         told = ", ".join(map(number, named))
         return say(" at turn {turns}", " at turns {turns}", count=len(turns), turns=told) + more
 
@@ -165,6 +199,8 @@ class SessionCosts:
             )
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
+        if found.lost:
+            yield say("assumed"), self._uncached(say)
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
@@ -218,14 +254,14 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     if cost.untouched is not None:
         more = change(cost.sent, cost.untouched, PLACES)
         sent = say("{sent} ({more} beside without us)", sent=sent, more=more)
-    yield say("cost"), f"{sent}: {_made_of(call.sent, call.prefix, least, say)}"
+    yield say("cost"), f"{sent}{say(': ')}{_made_of(call.sent, call.prefix, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
         what = say("all of the talk, ") if call.beside == "talk" else ""
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
-        yield say("without us"), f"{without}: {what}{made}"
+        yield say("without us"), f"{without}{say(': ')}{what}{made}"
         if cost.is_dearer:
             yield (
                 say("dearer"),
@@ -233,13 +269,17 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                     "by {more}: {cause}",
                     more=spent.amounts.text(cost.more, say),
                     cause=cause_words(call.cause, say),
-                ),
+                )
+                + spent.taken(say),
             )
     if call.completion:
         told = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if told else ""
         tokens = say("{count} token", "{count} tokens", count=call.completion)
-        yield say("answer"), f"{told}{spent.amounts.text(cost.answer, say)}: {tokens}{more}"
+        yield (
+            say("answer"),
+            f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
+        )
     yield say("prices"), spent.amounts.source(say)
 
 

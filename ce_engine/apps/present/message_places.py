@@ -7,20 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ce_engine.apps.present.history_places import Fate, Histories
 from ce_engine.audit.explanation import THERE_ALREADY
-from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import MessageRow, TurnRow
-from ce_engine.sessions.summary_coverage import BROKEN_OFF
 from ce_engine.sessions.view import entry_of
 
 
 SENT, SHORTENED, QUOTED, LEFT_OUT = "sent", "shortened", "quoted", "left_out"
 """What may become of a message in a turn."""
 
-_OF_RESULTS = frozenset(
+OF_RESULTS = frozenset(
     {
         *("older_tool_result", "repeated_result", "changed_fields"),
         *("compact_json", "selected_lines"),
@@ -32,6 +31,8 @@ _ALONE = frozenset({"orphaned_tool_result", "unanswered_tool_call", "repeated_sy
 """Reasons of decisions on a single message, which stands in no run."""
 
 _RECALLED = ("m:", "e:")
+
+_KEPT = ("kept", "fits")
 
 
 Piece = tuple[int, int, str | None]
@@ -73,47 +74,27 @@ class MessagePlaces:
         self._is_result = [message.role is Role.TOOL for message in stored]
         self._results = [place for place, is_one in enumerate(self._is_result) if is_one]
         self._by_evidence = _stored_as(stored)
-        self._returns = self._answered(messages, turns)
-        self._stretches_of = {
-            lane: _joined([place for _, place in found]) for lane, found in self._returns.items()
-        }
-        self._of_root: dict[int | None, list[int]] = {}
-        for root, place in (each for found in self._returns.values() for each in found):
-            self._of_root.setdefault(root, []).append(place)
-
-    def _answered(
-        self, messages: Sequence[Message], turns: Sequence[TurnRow]
-    ) -> dict[str, list[tuple[int, int]]]:
-        """By lane the places that may be brought in again where the app keeps nothing, with their roots."""
-        log, lanes = self._log, dict[int, str]()
-        for row in turns:
-            if (n := log.by_message_id(row.tip_message_id or "")) is not None:
-                lanes.setdefault(log.root(n), row.lane)
-        earlier, whole = EarlierLanes(log), dict[int, frozenset[int]]()
-        found: dict[str, list[tuple[int, int]]] = {}
-        for place, n in enumerate(self._nodes):
-            root = log.root(n)
-            if root not in whole:
-                whole[root] = frozenset(earlier.answered(root))
-            if root in lanes and n in whole[root] and messages[n].status not in BROKEN_OFF:
-                found.setdefault(lanes[root], []).append((root, place))
-        return found
+        self._histories = Histories(log, messages, at, turns)
 
     def told(self, row: TurnRow) -> Told | None:
         """What is stored of a turn, by places; `None` where that is nothing."""
         archive = row.report.get("extra", {}).get("replay")
         if not isinstance(archive, Mapping):
             return None
-        segments, alone = self._decisions(row.report.get("prune_decisions", ()))
+        decided, alone = self._decisions(row.report.get("prune_decisions", ()))
         stretches = [s for run in archive.get("line", ()) for s in self._stretches(*run)]
         if archive.get("bring") and not archive.get("closed"):
-            stretches += self._brought_in(row.lane, archive["bring"], segments)
-        return (tuple(sorted(stretches)), segments, alone, self._quoted(row.report))
+            stretches, segments = self._with_history(row.lane, archive, stretches, decided)
+        else:
+            segments = self._segments(decided)
+        ordered = tuple((place, *fate) for place, fate in sorted(segments.items()))
+        return (tuple(sorted(stretches)), ordered, alone, self._quoted(row.report))
 
     def _decisions(
         self, stored: Iterable[Mapping[str, Any]]
-    ) -> tuple[tuple[tuple[int, str, str], ...], tuple[int, ...]]:
-        segments: dict[int, tuple[str, str]] = {}
+    ) -> tuple[list[tuple[int, Fate]], tuple[int, ...]]:
+        """What was decided on entries and those behind them, and the places of those that stand alone."""
+        decided: list[tuple[int, Fate]] = []
         alone: list[int] = []
         for each in stored:
             name = each["block_id"]
@@ -122,11 +103,44 @@ class MessagePlaces:
                 continue
             if each["reason"] in _ALONE:
                 alone += [self._at[n]] if n in self._at else []
-                continue
-            place = self._at.get(n, self._join[n] + 1)
-            if place < len(self._nodes):
-                segments[place] = (each["action"], each["reason"])
-        return tuple((place, *fate) for place, fate in sorted(segments.items())), tuple(alone)
+            else:
+                decided.append((n, (each["action"], each["reason"])))
+        return decided, tuple(alone)
+
+    def _segments(self, decided: Iterable[tuple[int, Fate]]) -> dict[int, Fate]:
+        """What was decided, by the places where it begins."""
+        begun = ((self._at.get(n, self._join[n] + 1), fate) for n, fate in decided)
+        return {place: fate for place, fate in begun if place < len(self._nodes)}
+
+    def _with_history(
+        self,
+        lane: str,
+        archive: Mapping[str, Any],
+        listed: Sequence[tuple[int, int]],
+        decided: Sequence[tuple[int, Fate]],
+    ) -> tuple[list[tuple[int, int]], dict[int, Fate]]:
+        """The stretches of a turn that brought earlier talks in, and what was decided, said anew of each stretch.
+
+        What comes in stands before the app's own messages, and in another order than in the session.
+        """
+        log, find = self._log, self._log.by_message_id
+        history = self._histories.of(lane, by_hand=bool(archive.get("by_hand")))
+        count, newest = archive.get("messages") or (len(log), "")
+        (before, without), last = archive["bring"], find(newest)
+        end = find(before) if before else None
+        end = len(log) if end is None else end
+        own = {n for n, _ in decided if n not in history.position or log.root(n) >= end}
+        theirs = {history.position[n]: fate for n, fate in decided if n not in own}
+        gone = [n for each in without if (n := find(each)) is not None]
+        known = count - 1 if last is None else last
+        found = list(history.pieces(end, known, gone, theirs))
+        segments = self._segments(each for each in decided if each[0] in own)
+        begun, ruling = sorted(segments), theirs[max(theirs)] if theirs else _KEPT
+        for begin, _ in listed:
+            at = bisect_right(begun, begin) - 1
+            segments.setdefault(begin, segments[begun[at]] if at >= 0 else ruling)
+        segments |= {begin: fate for begin, _, fate in found}
+        return [*listed, *((begin, last) for begin, last, _ in found)], segments
 
     def _stretches(self, last: str, count: int) -> Iterator[tuple[int, int]]:
         """The places of the entries that go back from the last one, as stretches."""
@@ -140,31 +154,6 @@ class MessagePlaces:
             yield begin, place + 1
             left -= place + 1 - begin
             n = self._before[self._nodes[begin]]
-
-    def _brought_in(
-        self,
-        lane: str,
-        bring: tuple[str, Sequence[str]],
-        segments: Sequence[tuple[int, str, str]],
-    ) -> Iterator[tuple[int, int]]:
-        """The places of stored messages that the engine brought in: from the first that anything was decided on."""
-        returns, (before, without) = self._returns.get(lane, []), bring
-        end = self._log.by_message_id(before) if before else None
-        stop = len(returns) if end is None else bisect_left(returns, (end, 0))
-        limit = returns[stop - 1][1] + 1 if stop else 0
-        begin = segments[0][0] if segments else limit
-        gone = sorted(
-            place
-            for each in without
-            for place in self._of_root.get(self._log.by_message_id(each), ())
-        )
-        for start, last in self._stretches_of[lane] if stop else ():
-            at = max(start, begin)
-            for place in gone[bisect_left(gone, at) : bisect_left(gone, min(last, limit))]:
-                yield at, place
-                at = place + 1
-            if at < min(last, limit):
-                yield at, min(last, limit)
 
     def _quoted(self, report: Mapping[str, Any]) -> tuple[int, ...]:
         """The places of what stands in what was put in: chosen in this turn, or before an earlier question."""
@@ -190,7 +179,7 @@ class MessagePlaces:
         begins = [place for place, _, _ in segments]
         for (begin, action, reason), end in zip(segments, [*begins[1:], count], strict=False):
             edges.add(begin)
-            if action == "degraded" and reason in _OF_RESULTS:
+            if action == "degraded" and reason in OF_RESULTS:
                 found = self._results[
                     bisect_left(self._results, begin) : bisect_left(self._results, end)
                 ]
@@ -223,19 +212,9 @@ class MessagePlaces:
         if at < 0:
             return LEFT_OUT if segments or alone else SENT
         _, action, reason = segments[at]
-        if action != "degraded" or (reason in _OF_RESULTS and not self._is_result[place]):
+        if action != "degraded" or (reason in OF_RESULTS and not self._is_result[place]):
             return LEFT_OUT if action == "dropped" else SENT
         return SHORTENED
-
-
-def _joined(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Places as stretches of neighbours."""
-    found: list[tuple[int, int]] = []
-    for place in places:
-        is_next = bool(found) and found[-1][1] == place
-        first = found.pop()[0] if is_next else place
-        found.append((first, place + 1))
-    return found
 
 
 def _standing(report: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ WHY = {
     ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
     ("dropped", "duplicate"): "Another piece says the same.",
     ("dropped", "conflict"): "Other evidence contradicts it, and counts more.",
-    ("dropped", "said_by_results"): "The tool results that it repeats may go in instead.",
+    ("dropped", "said_by_results"): "Tool results go in before answers here, as most answers repeat them: no answer was brought back for itself.",
     ("dropped", "sensitivity"): "It is too sensitive to be sent.",
     ("dropped", "expired"): "It is not valid any more.",
     ("degraded", "older_tool_result"): "An older tool result, shortened to make room; the whole of it is stored as evidence.",
@@ -57,10 +57,10 @@ WHY = {
 """Why a piece went out or did not, in a sentence; the reports' codes."""
 
 PASSED = {
-    "over_budget": "It needs {tokens} tokens, and {room} were free.",
-    "over_reserve": "It needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
-    "over_credit": "It needs {tokens} tokens, and {room} might be taken: a talk brings back what its calls have saved by now, so that it does not cost more than without us.",
-    "over_share": "It needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
+    "over_budget": "Quoted, it needs {tokens} tokens, and {room} were free.",
+    "over_reserve": "Quoted, it needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
+    "over_share": "Quoted, it needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
+    "over_credit": "Quoted, it needs {tokens} tokens, and {room} might be taken: a talk brings back what its calls have saved by now, so that it does not cost more than without us.",
 }  # fmt: skip
 """Why a piece that had no room was not brought back, where it is known how much it needed."""
 

@@ -84,8 +84,8 @@ _DECISIONS = {
         "candidates that a conflict took out",
     ),
     ("dropped", "said_by_results"): (
-        "answer whose tool results go in instead",
-        "answers whose tool results go in instead",
+        "answer that gives way to tool results",
+        "answers that give way to tool results",
     ),
     ("dropped", "not_chosen"): (
         "block that the pruner did not choose",
@@ -208,7 +208,7 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
         pieces = len(report.injected_evidence_ids)
         of = say(" from {pieces} evidence", pieces=pieces) if pieces else ""
         tokens = injected(report.payload_tokens)
-        yield say("{tokens} tokens brought in{of}", tokens=tokens, of=of)
+        yield say("{tokens} tokens brought in{of}, headings included", tokens=tokens, of=of)
 
 
 def _troubles(report: Report, say: Say) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.schema.document import SessionDocument
+from ce_engine.apps.present.links import arguments
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
 
 
@@ -54,7 +56,7 @@ class Hits:
 
 
 def search(document: SessionDocument, turns: Sequence[TurnRow], text: str) -> Hits:
-    """Look for a text in all messages and evidence, whatever the case of its letters."""
+    """Look for a text in all messages, the tools that they ask for, and evidence, whatever the case of its letters."""
     wanted, found = text.casefold(), Hits()
     first: dict[str, int] = {}
     for number, row in enumerate(turns, start=1):
@@ -62,22 +64,30 @@ def search(document: SessionDocument, turns: Sequence[TurnRow], text: str) -> Hi
             if name:
                 first.setdefault(name, number)
     for message in document.session.messages:
-        at = message.content.casefold().find(wanted)
-        if at >= 0 and message.message_id:
-            who = message.author.id if message.author else message.role.value
-            turn = first.get(message.message_id)
-            found.add(
-                _hit("message", message.message_id, who, message.content, at, len(text), turn)
-            )
+        for said in _texts(message):
+            at = said.casefold().find(wanted)
+            if at >= 0 and message.message_id:
+                who = message.author.id if message.author else message.role.value
+                turn = first.get(message.message_id)
+                found.add(_hit("message", message.message_id, who, said, at, len(text), turn))
+                break
     for evidence in document.evidences.values():
-        at = evidence.content.casefold().find(wanted)
-        if at >= 0:
-            source = evidence.source
-            who = source.name or source.uri or source.kind.value
-            found.add(
-                _hit("evidence", evidence.evidence_id, who, evidence.content, at, len(text), None)
-            )
+        source = evidence.source
+        who = source.name or source.uri or source.kind.value
+        for said in (evidence.content, source.name):
+            at = said.casefold().find(wanted)
+            if at >= 0:
+                found.add(_hit("evidence", evidence.evidence_id, who, said, at, len(text), None))
+                break
     return found
+
+
+def _texts(message: Message) -> Iterator[str]:
+    """What a message says, the tools that it asks for, and whose result it is."""
+    yield message.content
+    yield from (f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ())
+    if message.role is Role.TOOL and message.author is not None:
+        yield message.author.id
 
 
 def _hit(

@@ -109,4 +109,4 @@ def estimator_words(estimator: str, say: Say = ENGLISH) -> str:
     """What counted the tokens: the estimator's name, with the model's where it is known."""
     named = estimator.replace("/ ", " ").removesuffix("/")
     name, mark, rest = named.partition(" (")
-    return f"{say(name)}{mark}{say(rest.removesuffix(')'))})" if mark else name
+    return say(name) + say(" ({text})", text=say(rest.removesuffix(")"))) if mark else name

@@ -11,6 +11,7 @@ from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import number
+from ce_engine.apps.present.reasons import GOES_BACK
 from ce_engine.apps.present.turn_view import Fates, in_order
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
@@ -172,11 +173,32 @@ class WhatIfView:
                 now=other,
                 before=one,
             )
+        yield from self._of_free(say)
         if self._is_chosen_anew():
             yield say(
-                "Only this call runs with the other setting: what earlier turns had put in front of their questions is chosen "
-                "anew, as no earlier turn ran with it; a whole session with it could look different."
+                "What earlier turns had put in front of their questions is chosen anew, as no earlier turn ran with the other setting."
             )
+
+    def _of_free(self, say: Say) -> Iterator[str]:
+        """Why a good part of the other budget stays free, where something is left out all the same."""
+        used, budget, then = self.instead.tokens, self.instead.budget or 0, self.why_instead
+        if used >= budget * NEARLY_ALL or not self.counts()[1][OUT]:
+            return
+        yield (
+            say(
+                "{used} of {budget} tokens are used: the new cut goes deep, and what it leaves free is for the turns to come, so that it need not move again soon.",
+                used=used,
+                budget=budget,
+            )
+            if then.cut == "moved"
+            else say(
+                "{used} of {budget} tokens are used: the cut stays where it is, so that a provider can cache what follows it, and what is free is for the turns to come.",
+                used=used,
+                budget=budget,
+            )
+        )
+        if then.recall is not None and then.recall.goes_back is not None:
+            yield say(GOES_BACK[then.recall.goes_back])
 
     def _of_cuts(self, was: Explanation, then: Explanation, say: Say) -> Iterator[str]:
         """Where the cuts are, and why there is another."""
@@ -234,19 +256,32 @@ class WhatIfView:
             name = say("of these like the call before, and cacheable")
             found.append(SumLine(name, number(one), number(other), _more(other - one)))
         if price is not None:
-            found.append(self._cost(table, price, say))
+            found += self._costs(table, price, say)
         return found
 
-    def _cost(self, table: PriceTable, price: ModelPrice, say: Say) -> SumLine:
-        inputs = zip((self.sent, self.instead), self.prefixes, strict=True)
-        costs = [price.of_input(sent.tokens, prefix or 0) / table.per for sent, prefix in inputs]
+    def _costs(self, table: PriceTable, price: ModelPrice, say: Say) -> Iterator[SumLine]:
+        """What both inputs cost after the call before; and alike, with nothing cached of either."""
+        unit = Amounts(table).unit(say)
+        cached = tuple(prefix or 0 for prefix in self.prefixes)
+        yield self._cost(say("cost of this call's input, {unit}", unit=unit), table, price, cached)
+        if any(cached):
+            name = say("the same, were nothing cached, {unit}", unit=unit)
+            yield self._cost(name, table, price, (0, 0))
+
+    def _cost(
+        self, name: str, table: PriceTable, price: ModelPrice, cached: tuple[int, ...]
+    ) -> SumLine:
+        inputs = zip((self.sent, self.instead), cached, strict=True)
+        costs = [price.of_input(sent.tokens, prefix) / table.per for sent, prefix in inputs]
         amounts = Amounts.of(table, costs)
         was, then = map(amounts.rounded, costs)
         sign = "+" if then > was else "−" if then < was else ""
-        name = say("cost of this call's input, {unit}", unit=amounts.unit(say))
         more = f"{sign}{amounts.bare(abs(then - was))}"
         return SumLine(name, amounts.bare(was), amounts.bare(then), more)
 
+
+NEARLY_ALL = 0.9
+"""Of a budget so much is used where nobody asks why not more."""
 
 ANEW = 1.25
 """So many times the budget of a cut voids it (decision 8)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
@@ -29,6 +29,9 @@ FATES = {
 }
 """What may become of a message in a turn, in words."""
 
+LEFT = frozenset({LEFT_OUT, QUOTED})
+"""The fates of what goes out as no message of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stay:
@@ -40,15 +43,33 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where a message went: the turn that had it first, from 1, and what became of it in all that had it."""
+    """Where a message went: the turn that had it first, from 1, and what became of it in all that had it.
+
+    `lanes` are those that had it, where the session has others: a stretch tells of the turns of these alone.
+    """
 
     first: int
     stays: tuple[Stay, ...]
+    lanes: tuple[str, ...] = ()
 
 
 def fate_words(fate: str, say: Say = ENGLISH) -> str:
     """What became of a message, in words."""
     return say(FATES[fate])
+
+
+def left_out_since(where: Whereabouts, turn: int) -> int | None:
+    """The turn from which on a message did not go out as one, up to a turn; `None` where it did there.
+
+    Quoted it may have been meanwhile.
+    """
+    out, gone = (
+        [each for stay in where.stays if (stay.fate in LEFT) == is_gone for each in stay.stretches]
+        for is_gone in (False, True)
+    )
+    last = max((min(end, turn) for first, end in out if first <= turn), default=0)
+    begun = [first for first, _ in gone if last < first <= turn]
+    return min(begun, default=None)
 
 
 def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
@@ -67,7 +88,10 @@ def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[s
 
 
 def whereabouts(
-    ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow]
+    ids: Iterable[str],
+    document: SessionDocument,
+    turns: Sequence[TurnRow],
+    lane: str | None = None,
 ) -> dict[str, Whereabouts]:
     """Where messages went, by the decisions that are stored of each turn.
 
@@ -78,10 +102,12 @@ def whereabouts(
         ids: of the messages, in the order of their list.
         document: of the session.
         turns: all of it, oldest first.
+        lane: only by the turns of this one.
     """
     places, history = MessagePlaces(ids, document, turns), _History()
     for number, row in enumerate(turns, start=1):
-        if (told := places.told(row)) is not None:
+        is_meant = lane is None or row.lane == lane
+        if is_meant and (told := places.told(row)) is not None:
             history.add(number, row.lane, places.pieces(*told))
     made: dict[str, Whereabouts] = {}
     for (begin, end), where in history.told():
@@ -133,7 +159,8 @@ class _History:
         for fate, first, last, _ in found:
             stays.setdefault(fate, []).append((first, last))
         made = tuple(Stay(fate, tuple(stays[fate])) for fate in FATES if fate in stays)
-        return Whereabouts(min(first for _, first, _, _ in found), made)
+        names = tuple(sorted(lanes)) if lanes < self._turns.keys() else ()
+        return Whereabouts(min(first for _, first, _, _ in found), made, names)
 
     def _stretches(
         self, lane: str, changes: Sequence[tuple[int, str, str | None]]
@@ -149,17 +176,19 @@ class _History:
     def _in_order(
         self, found: Sequence[tuple[str, int, int, str]]
     ) -> list[tuple[str, int, int, str]]:
-        """The stretches of several lanes, parted where a turn of another one says something else."""
-        single = sorted(
-            (turn, fate)
-            for fate, first, last, lane in found
-            for turn in self._turns[lane][bisect_left(self._turns[lane], first) :]
-            if turn <= last
-        )
+        """The stretches of several lanes, parted where a turn of another one says something else, or had it not."""
+        single: dict[int, str | None] = {
+            turn: None for lane in {lane for *_, lane in found} for turn in self._turns[lane]
+        }
+        for fate, first, last, lane in found:
+            turns = self._turns[lane]
+            told = turns[bisect_left(turns, first) : bisect_right(turns, last)]
+            single |= dict.fromkeys(told, fate)
         made: list[tuple[str, int, int, str]] = []
-        for fate, run in groupby(single, key=itemgetter(1)):
+        for fate_, run in groupby(sorted(single.items()), key=itemgetter(1)):
             numbers = [turn for turn, _ in run]
-            made.append((fate, numbers[0], numbers[-1], ""))
+            if fate_ is not None:
+                made.append((fate_, numbers[0], numbers[-1], ""))
         return made
 
 
@@ -188,5 +217,6 @@ __all__ = [
     "Whereabouts",
     "evidence_whereabouts",
     "fate_words",
+    "left_out_since",
     "whereabouts",
 ]

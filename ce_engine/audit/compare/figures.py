@@ -94,7 +94,7 @@ class Figures:
 
     `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
     `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
-    tokens. `pruned` counts calls, `left_out` and `shortened` messages, `evidence_used` and `redactions`
+    tokens. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces.
     """
 
@@ -102,6 +102,7 @@ class Figures:
     own: int
     sessions: int
     failed: int
+    went_wrong: int
     unfinished: int
     retries: int
     from_cache: int
@@ -210,6 +211,7 @@ def figures(
         own=sum(call.agent == OWN for call in calls),
         sessions=len({(call.user, call.session) for call in calls}),
         failed=sum(call.status == TurnStatus.FAILED for call in calls),
+        went_wrong=sum(call.went_wrong for call in calls),
         unfinished=sum(call.status in UNFINISHED for call in calls),
         retries=sum(call.attempts - 1 for call in calls),
         from_cache=len(calls) - len(paid),

@@ -70,6 +70,12 @@ class CallRecord:
     tool_calls: int = 0
     tool_errors: int = 0
 
+    @property
+    def went_wrong(self) -> bool:
+        """Whether anything did: whatever and however often, it is one call."""
+        is_bad = self.status == "failed" or self.over_budget
+        return is_bad or bool(self.tool_errors or self.degradations)
+
 
 _FIELDS: dict[str, Callable[[CallRecord], str]] = {
     "framework": lambda call: call.framework,

@@ -168,9 +168,11 @@ class Preparation:
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
         self._tell(turn.report, recall, done)
-        telling = ReportWriter(call, outcome, chosen.sources.count, view.lane(self.lane_key))
+        restores = self.history.is_brought_in
+        bodies = view.lane(self.lane_key).bodies_of(ours=restores)
+        telling = ReportWriter(call, outcome, chosen.sources.count, bodies)
         telling.report(turn.report, self.budget, chosen.extras)
-        without = UntouchedWriter(call, view, self.counter, self.places, self.history.is_brought_in)
+        without = UntouchedWriter(call, view, self.counter, self.places, restores)
         without.report(turn.report, chosen.extras, same=outcome.unchanged)
         self._keep(turn, outcome)
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), chosen

@@ -23,9 +23,9 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import LayerReport, PruneDecision, Report, Untouched
 from ce_engine.schema.rows import MessageRow, TurnRow
 from ce_engine.schema.settings import CONSTRAINTS
-from ce_engine.sessions.bodies import Unit
+from ce_engine.sessions.bodies import LaneBodies, Unit
 from ce_engine.sessions.spending import DEARER
-from ce_engine.sessions.view import LaneMemory, SessionView
+from ce_engine.sessions.view import SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import causes, figures
@@ -52,7 +52,7 @@ class ReportWriter:
     call: ModelCall
     outcome: Outcome
     count: Callable[[str], int]
-    lane: LaneMemory
+    bodies: LaneBodies
 
     def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
         """Fill the report in; `extras` are the tokens that go out beside the messages."""
@@ -148,7 +148,7 @@ class ReportWriter:
         report.stable_prefix_hash = rules.hexdigest()
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between
-        bodies = self.lane.bodies
+        bodies = self.bodies
         before, head = bodies.sent, (("tools", report.estimator), extras.get("tools", 0))
         body: list[Unit] = [head, *self._body()]
         if (same := bodies.follow(body)) is not None:
@@ -252,7 +252,7 @@ class UntouchedWriter:
             same: the app's own list went out as it is.
         """
         report.untouched = without = self._untouched(report, extras)
-        bodies = self.view.lane(report.lane).bodies
+        bodies = self._bodies(report)
         if without is not None and without.by == "app" and same and bodies.is_own:
             without.prefix = (
                 report.prefix_tokens_unchanged
@@ -265,7 +265,7 @@ class UntouchedWriter:
             report.dearer_causes = dict(spending.causes.most_common())
 
     def _untouched(self, report: Report, extras: Mapping[str, int]) -> Untouched | None:
-        call, bodies = self.call, self.view.lane(report.lane).bodies
+        call, bodies = self.call, self._bodies(report)
         if report.purpose != "chat":
             return Untouched(tokens=report.tokens_before)
         head, more = ("tools", report.estimator), sum(extras.values()) - extras.get("tools", 0)
@@ -276,13 +276,18 @@ class UntouchedWriter:
             rows = self.view.rows
             talk = bodies.whole.follow(((*head, said), tools), report.lane, rows, self._tokens)
             return Untouched(by="talk", tokens=talk[0] + more, prefix=talk[1])
+        if self.restores:
+            return None
         prefix = bodies.own.follow(
             (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
         )
         # Where anything was changed, as its messages are, and not in the forms that went out.
         is_whole = report.token_used == report.tokens_before
         whole = report.tokens_before if is_whole else bodies.own.tokens + sum(extras.values())
-        return None if self.restores else Untouched(tokens=whole, prefix=prefix)
+        return Untouched(tokens=whole, prefix=prefix)
+
+    def _bodies(self, report: Report) -> LaneBodies:
+        return self.view.lane(report.lane).bodies_of(ours=self.restores)
 
     def _tokens(self, row: MessageRow) -> int:
         """Tokens of a stored message by this call's counter."""

@@ -125,6 +125,9 @@ def test_answers_that_give_way_to_their_results_are_no_conflict(engine: ContextE
     told = {d.reason for report in reports for d in report.prune_decisions}
     assert "said_by_results" in told
     assert "conflict" not in told
+    said = reason_words(("dropped", "said_by_results"))
+    assert "that it repeats" not in said  # an answer may stand where no tool was called
+    assert "Tool results go in before answers" in said
 
 
 def test_neighbours_that_are_left_out_alike_are_folded(engine: ContextEngine) -> None:

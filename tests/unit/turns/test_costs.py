@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,30 @@ def test_who_leaves_the_history_to_us_has_no_cost_without_us(
     text = " ".join(ce("report", "s", "--store", url).stdout.split())
     assert "calls with nothing to stand beside: the app leaves their history to us" in text
     assert "nobody can say" in ce("report", "s", "--store", url, "--turn", "4").stdout
+
+
+def test_a_chain_in_between_ends_no_cached_prefix_of_an_agent(
+    engine: ContextEngine, url: str
+) -> None:
+    """A provider has the agent's list in its cache still: with us and without us."""
+    config = RuntimeConfig(history="session", store=PATIENT)
+    agent = HostApp(engine, Scope(session_id="s"), [system("你来帮忙。")])
+    for n in range(9):
+        agent.ask(f"{n}: {ASKED[n % 3]}", "是的。" * 3, config=config)
+        if n % 3 == 1:
+            chain = HostApp(engine, Scope(session_id="s"), [system(f"文件：{n}")], requests=50 + n)
+            chain.ask(f"第{n}页写了什么？", "没什么。", config=config)
+    engine.sync.flush()
+    reports = engine.sync.list_reports("s")
+    agents = [report for report in reports if report.untouched is not None]
+    assert (len(reports), len(agents)) == (12, 9)
+    for before, after in pairwise(agents):
+        assert after.untouched is not None
+        assert after.untouched.prefix == after.prefix_tokens_unchanged
+        assert (after.untouched.prefix or 0) > before.token_used * 0.9
+    for report in agents[1:]:  # as they are made again
+        found = engine.sync.replay("s", report.turn_id, config)
+        assert found.prefix == report.prefix_tokens_unchanged
 
 
 def test_a_history_that_the_app_changes_is_lost_without_us_as_well(engine: ContextEngine) -> None:

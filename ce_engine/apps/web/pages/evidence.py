@@ -13,13 +13,15 @@ from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.evidence_graph import Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.audit.trace import trace as trace_of
 from ce_engine.errors import SessionNotFoundError
-from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
@@ -70,6 +72,8 @@ async def _page(request: Request, name: str) -> Response:
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
         disagreements=_disagreements(turns, document, found),
+        said=_said(found, document, turns),
+        asked_turns=asked,
         **_text(found, document, query.get("part", "")),
     )
 
@@ -109,6 +113,13 @@ def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any
         else [],
         "attachments": (message.attachments or ()) if message else (),
     }
+
+
+def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
+    """What people said that an answer has in its words."""
+    message = next((m for m in document.session.messages if m.message_id == found.id), None)
+    is_answer = message is not None and message.role is Role.ASSISTANT
+    return said_before(message, document, turns) if message is not None and is_answer else []
 
 
 def _disagreements(

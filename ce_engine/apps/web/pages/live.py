@@ -92,7 +92,7 @@ def _row(new: NewTurn, say: Say) -> dict[str, Any]:
         "report": report,
         "bar": bar_of(row.report),
         "marks": [(say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED],
-        "why": "; ".join(report_lines(report, say)) if report is not None else "",
+        "why": say("; ").join(report_lines(report, say)) if report is not None else "",
     }
 
 

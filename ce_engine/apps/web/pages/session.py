@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from ce_engine.apps.present.amounts import cached_share, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.session_search import Hits, search
+from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
@@ -59,6 +61,7 @@ async def session(request: Request) -> Response:
         marks={name: say(text) for name, text in MARKS.items()},
         bad=BAD,
         sums=_sums(found, turns),
+        spots=[_first(each) for each in spots(turns, say)],
         columns=_columns(found, scope),
         find=query.get("find", "").strip(),
         turn_count=len(turns),
@@ -116,6 +119,12 @@ def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
         for kind in MARKS
         if kind in by_kind
     ]
+
+
+def _first(found: Spots) -> tuple[Spots, int]:
+    """As many turns of it as are named one by one, and how many more there are."""
+    kept = replace(found, turns=found.turns[:MOST_NOTABLE])
+    return kept, max(0, len(found.turns) - MOST_NOTABLE)
 
 
 def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,7 @@ from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
-from ce_engine.apps.present.whereabouts import whereabouts
+from ce_engine.apps.present.whereabouts import left_out_since, whereabouts
 from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -121,9 +121,7 @@ async def turn(request: Request) -> Response:
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
-        where=whereabouts(
-            (r.message.message_id or "" for r in rows if r.message), stored.document, stored.turns
-        ),
+        **_whereabouts(stored, rows),
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
@@ -131,6 +129,16 @@ async def turn(request: Request) -> Response:
         conflicts=conflicts(report, stored.document) if report else [],
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
+
+
+def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
+    """Where each message went, and since which turn those are left out that are."""
+    ids = [row.message.message_id or "" for row in rows if row.message]
+    where = own = whereabouts(ids, stored.document, stored.turns)
+    if len({row.lane for row in stored.turns}) > 1:
+        own = whereabouts(ids, stored.document, stored.turns, stored.row.lane)
+    since = {name: left_out_since(each, stored.at + 1) for name, each in own.items()}
+    return {"where": where, "since": since}
 
 
 def _recall(found: Explanation | None) -> dict[str, Any]:
@@ -326,8 +334,17 @@ def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -
         "sums": view.sums(table, table.of(call.model, call.provider), say),
         "money": Amounts(table).source(say),
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
-        "not_quoted": Reasons(stored.report, say=say).passed if stored.report else None,
+        "near": [piece for piece in view.why_instead.passed_over if piece.score is not None],
+        "not_quoted": _not_quoted(stored.report, view.why_instead, say),
+        "near_text": _shown_text(stored.document, ""),
     }
+
+
+def _not_quoted(report: Report | None, other: Explanation, say: Say) -> Any:
+    """What says why a piece did not come in with the other setting."""
+    if report is None:
+        return None
+    return Reasons(report.model_copy(update={"recall": other.recall}), say=say).passed
 
 
 async def what_if(request: Request) -> Response:

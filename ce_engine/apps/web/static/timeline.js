@@ -68,7 +68,7 @@ function start(data, words) {
     if (at < begin || at >= begin + width) look(at - width / 2, width);
     const layers = Object.entries(data.layers).filter(([, all]) => all[at]).map(([name, all]) => `${words.layers[name]} ${number.format(all[at])}`);
     const budget = data.budget[at] ? ` ${told.dataset.of} ${number.format(data.budget[at])}` : "";
-    const parts = [`${told.dataset.turn} ${data.turns[at]}`];
+    const parts = [told.dataset.turn.replace("#", data.turns[at])];
     const lane = data.lanes[data.lane[at]];
     if (lane) parts.push(lane);
     parts.push(`${number.format(data.used[at])}${budget} ${told.dataset.tokens} (${layers.join(", ")})`);

@@ -97,7 +97,7 @@ def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
     text = plain(page_of(pages, 15))
     assert "Looked at, and not brought in" in text
     told = re.findall(
-        r"It needs (\d+) tokens, and (\d+) might be taken: the question was not", text
+        r"Quoted, it needs (\d+) tokens, and (\d+) might be taken: the question was not", text
     )
     assert told
     assert all(int(needs) > int(free) for needs, free in told)
@@ -177,7 +177,7 @@ def test_what_if_says_why_a_larger_budget_sends_fewer_messages(url: str, pages: 
     for text in found:
         assert "over a quarter larger, so that the line is cut anew" in text
         assert "quoted in one text before the question" in text
-        assert "no earlier turn ran with it" in text
+        assert "no earlier turn ran with the other setting" in text
 
 
 def test_the_cost_of_the_other_call_is_beside_the_call_before(url: str, pages: TestClient) -> None:
@@ -190,6 +190,43 @@ def test_the_cost_of_the_other_call_is_beside_the_call_before(url: str, pages: T
         assert replay.prefix == turns[at].report["prefix_tokens_unchanged"]
         assert replay.prefix_instead == replay.prefix
     engine.sync.close()
+
+
+def test_what_if_is_of_one_call_and_says_why_not_all_of_the_budget_is_used(
+    url: str, pages: TestClient
+) -> None:
+    """Its cost stands beside one that is comparable; and what was near and did not come has a reason."""
+    for window in ("650", "1000"):
+        part = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": window}).text
+        text = plain(part)
+        assert "This is of one call alone." in text
+        sums = {row[0]: [cell.replace(",", "") for cell in row[1:3]] for row in sums_of(part)}
+        used, budget, out = (sums[name][1] for name in ("tokens", "budget", "left out"))
+        if int(out) and int(used) < int(budget) * 0.9:
+            assert f"{used} of {int(budget):,} tokens are used" in text
+            assert "for the turns to come" in text
+        cached = sums["cost of this call's input, units"]
+        bare = sums["the same, were nothing cached, units"]
+        assert bare == sums["tokens"]  # a unit is an input token at full price
+        assert int(cached[0]) < int(bare[0])
+        assert "Near the question, and not brought in with the other setting" in text
+        assert re.search(r"Quoted, it needs \d+ tokens, and \d+ |It scored far less", text)
+    text = plain(pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "700"}).text)
+    assert "The very same would have gone out." in text
+    assert "This is of one call alone." in text
+
+
+def test_a_message_below_the_cut_says_since_when_and_leads_there(pages: TestClient) -> None:
+    row = row_of(page_of(pages, 15), INVOICE)
+    [turn] = re.findall(r"Left out since turn (\d+)\.|$", plain(row))[:1]
+    assert 1 < int(turn) < 15
+    address = re.search(r'href="(/turn[^"]*)">Left out since', row)
+    assert address is not None
+    there = row_of(pages.get(address[1].replace("&amp;", "&")).text, INVOICE)
+    assert "It is left out from this turn on." in plain(there)
+    before = row_of(page_of(pages, int(turn) - 1), INVOICE)
+    assert "nothing" not in plain(before).split("Went out")[-1]
+    assert "eft out since" not in plain(before)
 
 
 def test_what_if_with_the_other_placement(pages: TestClient) -> None:

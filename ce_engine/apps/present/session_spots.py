@@ -1,0 +1,72 @@
+"""Where in a session something was redacted, and where tool results went out shortened: turn by turn, and no text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.message_places import OF_RESULTS
+from ce_engine.apps.present.reasons import reason_words
+from ce_engine.schema.rows import TurnRow
+
+
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """What happened in some turns.
+
+    Attributes:
+        title: what, and how often.
+        turns: in which turns, from 1, and how often in each.
+        kinds: of what kind, in words, and how often.
+    """
+
+    title: str
+    turns: Sequence[tuple[int, int]]
+    kinds: Sequence[tuple[str, int]]
+
+
+def spots(turns: Sequence[TurnRow], say: Say = ENGLISH) -> Iterator[Spots]:
+    """What was redacted, in the turn that recorded it; then the turns in which a tool's result did not go out whole."""
+    by_turn, by_kind = _counted(turns, _redacted)
+    if by_turn:
+        title = say("{count} place redacted", "{count} places redacted", count=by_turn.total())
+        yield Spots(title, sorted(by_turn.items()), by_kind.most_common())
+    by_turn, by_kind = _counted(turns, _shortened)
+    if by_turn:
+        title = say(
+            "tool results shortened in {count} turn",
+            "tool results shortened in {count} turns",
+            count=len(by_turn),
+        )
+        kinds = [(reason_words(("degraded", each), say), n) for each, n in by_kind.most_common()]
+        yield Spots(title, sorted(by_turn.items()), kinds)
+
+
+def _counted(
+    turns: Sequence[TurnRow], of: Callable[[Mapping[str, Any]], Iterator[tuple[str, int]]]
+) -> tuple[Counter[int], Counter[str]]:
+    by_turn, by_kind = Counter[int](), Counter[str]()
+    for turn, row in enumerate(turns, start=1):
+        for kind, count in of(row.report):
+            by_turn[turn] += count
+            by_kind[kind] += count
+    return by_turn, by_kind
+
+
+def _redacted(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The rules that hit, and how many places of a piece they were."""
+    for each in report.get("redactions", ()):
+        yield ", ".join(each.get("rules_applied", ())), each.get("fields_redacted", 1)
+
+
+def _shortened(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Why results are shorter, and of how many calls."""
+    for each in report.get("prune_decisions", ()):
+        if each["action"] == "degraded" and each["reason"] in OF_RESULTS:
+            yield each["reason"], each.get("count", 1)
+
+
+__all__ = ["Spots", "spots"]
