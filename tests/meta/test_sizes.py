@@ -16,30 +16,30 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10480,
-    "ce_engine/audit": 3370,
+    "ce_engine/apps": 10510,
+    "ce_engine/audit": 3420,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4910,
-    "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2980,
-    "ce_engine/sessions": 1660,
+    "ce_engine/runtime": 1460,
+    "ce_engine/schema": 2990,
+    "ce_engine/sessions": 1670,
     "ce_engine/stores": 8400,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5350,
-    "ce_engine/turns": 5900,
+    "ce_engine/text": 5400,
+    "ce_engine/turns": 5930,
     "ce_integrations": 40,
-    "ce_integrations/calls": 1600,
+    "ce_integrations/calls": 1640,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 980,
-    "ce_integrations/testing": 2996,
+    "ce_integrations/testing": 3070,
     "ce_integrations/identity": 560,
     "ce_integrations/wrapping": 570,
 }
 ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
-LARGER = {"autogen": 478, "langchain": 557, "llamaindex": 431}
+LARGER = {"autogen": 478, "langchain": 558, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 
