@@ -35,7 +35,7 @@ ROOMS = {
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 980,
     "ce_integrations/testing": 3070,
-    "ce_integrations/identity": 560,
+    "ce_integrations/identity": 570,
     "ce_integrations/wrapping": 570,
 }
 ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
