@@ -38,6 +38,7 @@ def _whole_heap() -> Iterator[None]:
 
 @pytest.mark.req("A-30")
 @pytest.mark.usefixtures("_whole_heap")
+@pytest.mark.timeout(600)  # it looks through the whole heap
 def test_the_next_call_of_a_session_forgets_what_another_process_deleted(tmp_path: Path) -> None:
     engines = []
     for (place, view_bytes), options in WAYS.items():
