@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1620,
     "ce_engine/stores": 8260,
     "ce_engine/testing": 2430,
-    "ce_engine/text": 5350,
+    "ce_engine/text": 5400,
     "ce_engine/turns": 5860,
     "ce_integrations": 40,
     "ce_integrations/calls": 1600,
