@@ -28,7 +28,7 @@ from ce_engine import (
     is_own_call,
 )
 from ce_integrations.calls.helper_calls import is_aside
-from ce_integrations.calls.open_turn import Turn, call_around
+from ce_integrations.calls.open_turn import Governed, Turn, call_around
 from ce_integrations.calls.requested_tools import RequestedTools
 from ce_integrations.identity.agent_messages import host_message, with_task
 from ce_integrations.identity.session import (
@@ -165,10 +165,7 @@ class Hooks(Generic[Native]):
         if is_aside():
             info.purpose = "helper"
         around = call_around()
-        if around is not None and (
-            (around.adapter != self.adapter.name and around.is_here)
-            or self._hands_on(around.turn, natives)
-        ):
+        if around is not None and self._is_part(around, natives):
             return Turn(outer=around.turn)
         resolved, outer = resolve(info, self.choice, self._said(natives)), None
         if around is not None and around.turn is not None:
@@ -212,6 +209,11 @@ class Hooks(Generic[Native]):
         """Whether what we govern holds a conversation: our target, or one that shares a model with it."""
         targets = self.wiring.targets() if self.wiring is not None else ()
         return self.wiring is None or any(map(self.adapter.converses, targets))
+
+    def _is_part(self, around: Governed, natives: list[Native]) -> bool:
+        """Whether a call is a part of the one around it: of another framework there, or handed on."""
+        is_another_s = around.adapter != self.adapter.name
+        return (is_another_s and around.is_here) or self._hands_on(around.turn, natives)
 
     def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
         """Whether a model (a fallback, a router) asks another one what it was asked itself."""

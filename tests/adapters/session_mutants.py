@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from ce_engine.runtime import scoped_variable
 from ce_integrations.calls import agent_steps
 from ce_integrations.calls import hooks as hooks_module
-from ce_integrations.identity import scoped_variable, session
+from ce_integrations.identity import session
 from ce_integrations.identity.unnamed_sessions import UnnamedSessions
 from ce_integrations.install.adapter import Adapter, Hooks
 
