@@ -127,12 +127,12 @@ def test_an_attachment_in_chinese() -> None:
         (
             "tiktoken o200k_base (exact)",
             "tiktoken o200k_base (exact)",
-            "tiktoken o200k_base (精确)",
+            "tiktoken o200k_base（精确）",
         ),
         (
             "tiktoken/ x + 20 % (upper bound)",
             "tiktoken x + 20 % (upper bound)",
-            "tiktoken x + 20 % (上限)",
+            "tiktoken x + 20 %（上限）",
         ),
         ("my own/", "my own", "my own"),
         ("", "", ""),
