@@ -38,9 +38,9 @@ _INVISIBLE = re.compile(
 _AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
 _HIDDEN = re.compile(
     r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})|&#(?:0{0,4}(?P<code>[0-9]{2,3})|[xX]0{0,4}(?P<hex>[0-9a-fA-F]{2}));"
-    rf"|(?P<at>&commat;|{_AT})|\x00|{_INVISIBLE.pattern}"
+    rf"|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>&commat;|{_AT})|\x00|{_INVISIBLE.pattern}"
 )
-_HINTS = ("\\u", "&#", "&commat;", "%40", "%2540", "\x00")
+_HINTS = ("\\u", '\\ "', "&#", "&commat;", "%40", "%2540", "\x00")
 """Without one of them there is nothing to look for in ASCII."""
 _SHORT_ESCAPES = (("\\n", "\n\n"), ("\\r", "\n\n"), ("\\t", "  "), ('\\"', ' "'), ("\\/", " /"))
 
@@ -69,6 +69,10 @@ def _meant(cut: re.Match[str]) -> str:
     """What an escape stands for; nothing for what nobody sees."""
     if cut["at"]:
         return "@"
+    if cut[
+        "deep"
+    ]:  # of a quote in JSON inside JSON inside JSON, whose last escape is a blank by now
+        return " "
     code = int(cut["json"] or cut["hex"] or "0", 16) or int(cut["code"] or 0)
     return chr(code) if code else ""
 
