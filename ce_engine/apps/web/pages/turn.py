@@ -100,7 +100,9 @@ async def turn(request: Request) -> Response:
         again = await _again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
     links, report = Links(stored.document, stored.turns), stored.report
-    rows = _rows(again, report, links, say)
+    # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
+    rows = await asyncio.to_thread(_rows, again, report, links, say)
+    sides = await asyncio.to_thread(conflicts, report, stored.document) if report else []
     find = query.get("find", "").strip()
     shown = [row for row in rows if row.has(find)] if find else folded(rows)
     return page(
@@ -128,7 +130,7 @@ async def turn(request: Request) -> Response:
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
         **_scores(say),
-        conflicts=conflicts(report, stored.document) if report else [],
+        conflicts=sides,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
 
@@ -311,7 +313,8 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    return {**made, "other": replay, **_differences(reader, stored, replay, say)}
+    differences = await asyncio.to_thread(_differences, reader, stored, replay, say)
+    return {**made, "other": replay, **differences}
 
 
 def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
