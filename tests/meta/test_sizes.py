@@ -16,15 +16,15 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10210,
-    "ce_engine/audit": 3350,
+    "ce_engine/apps": 10230,
+    "ce_engine/audit": 3360,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4830,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2840,
     "ce_engine/sessions": 1620,
-    "ce_engine/stores": 8260,
+    "ce_engine/stores": 8320,
     "ce_engine/testing": 2430,
     "ce_engine/text": 5350,
     "ce_engine/turns": 5860,

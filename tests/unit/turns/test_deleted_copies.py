@@ -30,7 +30,7 @@ ROWS = "\n".join(f"the customer of row number {n} paid" for n in range(70))
 @pytest.mark.parametrize(
     ("text", "copy", "left"),
     [
-        (PLACE, f"It is {QUOTE}, I think.", "It is [deleted], I think."),
+        (PLACE, f"As I read: {QUOTE}, I think.", "As I read: [deleted], I think."),
         (CHINESE, json.dumps({"hits": [CHINESE]}), '{"hits": ["[deleted]"]}'),
         (LINES, json.dumps({"hits": [LINES]}), '{"hits": ["[deleted]"]}'),
         (f"A & <b>{PLACE}", html.escape(f"So: A & <b>{PLACE}"), "So: [deleted]"),
