@@ -70,8 +70,10 @@ DOORS: Mapping[str, Action] = {
     "delete_user_data": "delete",
     "sweep": "delete",
     "export_user_data": "export",
+    "put_context_blocks": "change",
+    "upsert_tasks": "change",
 }
-"""The engine's methods that show or delete what is stored, and what each does."""
+"""The engine's methods that show, change or delete what is stored, and what each does."""
 
 CONSTRAINT_DOORS: Mapping[str, Action] = {
     "list": "read",

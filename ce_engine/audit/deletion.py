@@ -52,7 +52,8 @@ class DeletionMethods(Verifying):
 
         The message that has it loses it; from other messages, evidence, blocks, arguments of tools, tasks,
         reports and events of the host's own its text is taken out, all of it and each passage of 24
-        characters (12 of Chinese, Japanese or Korean), white space and case aside; summaries go. `cleared`
+        characters (12 of Chinese, Japanese or Korean), white space, case and the escapes of JSON and HTML
+        aside; summaries go. `cleared`
         of the result names where it stood. What says it in other words, or in shorter pieces, stays:
         `derived` names the answers that may. Other sessions are not looked into.
 
@@ -175,8 +176,9 @@ class DeletionMethods(Verifying):
         chain = await answered(self.store.chain(scope))
         if chain is None or not any(texts):
             return []
-        quotations = [Quotations(text) for text in texts]
-        return await self.workers.run(lambda: _holding(chain.events, quotations))
+        return await self.workers.run(
+            lambda: _holding(chain.events, [Quotations(text) for text in texts])
+        )
 
     async def _derived(self, scope: Scope, evidence_id: str, holders: Sequence[str]) -> list[str]:
         state = await answered(self.store.state(scope))

@@ -1,14 +1,17 @@
-"""Finds a deleted text in other texts, whole or in passages, and takes it out of them (A-30).
+r"""Finds a deleted text in other texts, whole or in passages, and takes it out of them (A-30).
 
-Compared are characters without white space, in any case of letters: line breaks and indents are not what
-a text says. What is there in other words is not found; who deletes is told which answers may have it.
+Compared are characters without white space, in any case of letters, and what JSON or HTML writes otherwise
+(`\u5317`, `\n`, `&amp;`) as it is, however often it was escaped: none of that is what a text says. What is
+there in other words is not found; who deletes is told which answers may have it.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -23,48 +26,102 @@ DELETED = "[deleted]"
 _SAMPLE = 2000
 _INDEXED_WHOLE = 200_000
 """Of a longer text the places are looked up in steps, to save memory; then every place of the others is."""
-_PLACES = 64
-_RUN = re.compile(r"\S+")
+_DOT = "\u0307"
+"""The dot above: the lower case of `İ` has it beside an `i`."""
+
+# However often a text was escaped, it comes out as it does itself: backslashes say nothing, but for what is behind them.
+_PIECE = re.compile(
+    r"(?:&|\\++u0026)(?P<entity>(?:amp;)*(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][\dA-Za-z]{1,31});)"
+    r"|\\++(?P<escape>(?i:ud[89ab][\da-f]{2}\\++ud[c-f][\da-f]{2}|u[\da-f]{4}|[bfnrt\"'/]|))"
+    r"|[^\s\\&]+|&"
+)
+_AMPERSANDS = re.compile(r"^(?:amp;)+(?=.)")
+_SIGN = re.compile(f".{_DOT}*", re.DOTALL)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
+    """What a text says, piece by piece: where it stands, how long it is there, and what it says."""
+    for found in _PIECE.finditer(text):
+        run, start = found[0], found.start()
+        if found.lastgroup:
+            said = _unescaped(found.lastgroup, found[found.lastgroup])
+            yield start, len(run), "".join(_folded(said).split())
+        elif len(said := _folded(run)) == len(run) and _DOT not in run:
+            yield start, len(run), said
+        else:
+            for sign in _SIGN.finditer(run):
+                yield start + sign.start(), len(sign[0]), _folded(sign[0][0])
+
+
+def _folded(text: str) -> str:
+    """In one case, with one `i` for those with and without a dot: which is whose differs by language."""
+    return text.replace("İ", "i").replace("ı", "i").replace(_DOT, "").casefold()
+
+
+def _unescaped(kind: str, written: str) -> str:
+    """The character; nothing where it is white space, or was a backslash alone."""
+    if kind == "entity":
+        return unescape("&" + _AMPERSANDS.sub("", written))
+    written = written.lower()
+    if written.startswith("u"):
+        codes = [int(code, 16) for code in written.replace("\\", "").split("u")[1:]]
+        halves = "".join(map(chr, codes)).encode("utf-16", "surrogatepass")
+        return halves.decode("utf-16", "surrogatepass")
+    return {"b": "\b"}.get(written, "" if written.isalpha() else written)
 
 
 class _Plain:
-    """A text without white space, with the way back to its places."""
+    """What a text says, with the way back to its places."""
 
     __slots__ = ("_begins", "_places", "text")
 
     def __init__(self, text: str) -> None:
-        runs = [(run.start(), run[0]) for run in _RUN.finditer(text)]
-        plain = "".join(run for _, run in runs)
-        lower = plain.lower()
-        self.text = lower if len(lower) == len(plain) else plain
-        self._places = [start for start, _ in runs]
-        self._begins, length = [], 0
-        for _, run in runs:
-            self._begins.append(length)
-            length += len(run)
+        said: list[str] = []
+        self._begins: list[int] = []
+        self._places: list[tuple[int, int, bool]] = []
+        length = 0
+        for start, width, piece in _pieces(text):
+            if piece:
+                self._begins.append(length)
+                self._places.append((start, start + width, len(piece) == width))
+                said.append(piece)
+                length += len(piece)
+        self.text = "".join(said)
 
-    def place(self, index: int) -> int:
-        """Where the character stands in the whole text."""
-        run = bisect_right(self._begins, index) - 1
-        return self._places[run] + index - self._begins[run]
+    def place(self, index: int) -> tuple[int, int]:
+        """From where to where the character stands in the whole text."""
+        piece = bisect_right(self._begins, index) - 1
+        start, end, is_as_written = self._places[piece]
+        if not is_as_written:
+            return start, end
+        at = start + index - self._begins[piece]
+        return at, at + 1
+
+    def goes_on(self, index: int) -> bool:
+        """Whether a word does, from the character before; scripts of wide ones have no spaces between words."""
+        if not 0 < index < len(self.text):
+            return False
+        signs = self.text[index - 1], self.text[index]
+        if not all(sign.isalnum() and not _is_wide(sign) for sign in signs):
+            return False
+        return self.place(index - 1)[1] >= self.place(index)[0]
 
 
 class Quotations:
     """What of one deleted text stands in others."""
 
     def __init__(self, text: str) -> None:
-        self._text = _Plain(text).text
-        sample = self._text[:_SAMPLE]
+        own = self._text = _Plain(text).text
+        sample = own[:_SAMPLE]
         is_wide = 2 * sum(map(_is_wide, sample)) > len(sample)
-        self._least = PASSAGE // 2 if is_wide else PASSAGE
-        self._gram = self._least // 2
-        in_steps = len(self._text) > _INDEXED_WHOLE
-        self._step = 1 if in_steps else self._gram
-        self._index: dict[str, list[int]] = {}
-        for place in range(0, len(self._text) - self._gram + 1, self._gram if in_steps else 1):
-            places = self._index.setdefault(self._text[place : place + self._gram], [])
-            if len(places) < _PLACES:
-                places.append(place)
+        self._least = least = PASSAGE // 2 if is_wide else PASSAGE
+        # Half a passage is looked for first, in steps on one side: each passage has such a one in it.
+        self._gram = gram = least // 2
+        in_steps = len(own) > _INDEXED_WHOLE
+        self._step = 1 if in_steps else gram
+        places = range(0, len(own) - gram + 1, gram if in_steps else 1)
+        self._grams = {own[at : at + gram] for at in places}
+        self._passages_there = [*_numbered(own, least)]
 
     def __bool__(self) -> bool:
         return any(map(str.isalnum, self._text))
@@ -74,10 +131,8 @@ class Quotations:
         plain = _Plain(text)
         spans = [*self._passages(plain.text)]
         if not passages_only and len(self._text) < self._least:
-            spans += self._short(plain, text)
-        if not spans:
-            return text
-        return _cut(text, [(plain.place(start), plain.place(end - 1) + 1) for start, end in spans])
+            spans += self._short(plain)
+        return _cut(text, plain, spans) if spans else text
 
     def without_data(self, value: Any, *, passages_only: bool = False) -> Any:
         """The same of all texts in plain data; itself if none quotes anything."""
@@ -97,33 +152,41 @@ class Quotations:
         return value
 
     def _passages(self, other: str) -> Iterator[tuple[int, int]]:
-        ends: dict[int, int] = {}  # by how far both are apart, up to where they were compared
-        covered = 0
+        """All that is in a passage, wherever it stands in the text: stretches, in order."""
+        tried = 0  # up to where it is known what begins there
         for at in range(0, len(other) - self._gram + 1, self._step):
-            if at + self._gram <= covered:
+            if other[at : at + self._gram] not in self._grams:
                 continue
-            for place in self._index.get(other[at : at + self._gram], ()):
-                if ends.get(at - place, 0) > at:
-                    continue
-                start, end = self._common(other, at, place)
-                ends[at - place] = end
-                if end - start >= self._least:
+            for start in range(max(at + self._gram - self._least, tried), at + 1):
+                tried = start + 1
+                if self._is_there(other, start):
+                    end = self._end(other, start + self._least)
                     yield start, end
-                    covered = end
+                    tried = end + 1
                     break
 
-    def _common(self, other: str, at: int, place: int) -> tuple[int, int]:
-        """From where to where the other text says the same."""
-        own, start, end = self._text, 0, self._gram
-        left = min(at, place, self._least)  # what begins earlier was found there
-        while start < left and other[at - start - 1] == own[place - start - 1]:
-            start += 1
-        most = min(len(other) - at, len(own) - place)
-        while end < most and other[at + end] == own[place + end]:
-            end += 1
-        return at - start, at + end
+    def _end(self, other: str, end: int) -> int:
+        """Up to where passages go on that begin within or right behind the one that ends there."""
+        while True:
+            starts = range(end, end - self._least, -1)
+            start = next((each for each in starts if self._is_there(other, each)), None)
+            if start is None:
+                return end
+            end = start + self._least
 
-    def _short(self, plain: _Plain, text: str) -> Iterator[tuple[int, int]]:
+    def _is_there(self, other: str, start: int) -> bool:
+        """Whether the passage that begins there is one of the text."""
+        passage = other[start : start + self._least]
+        if len(passage) < self._least:
+            return False
+        number = hash(passage)
+        for there in self._passages_there:
+            at = bisect_left(there, number)
+            if at < len(there) and there[at] == number:
+                return True
+        return False
+
+    def _short(self, plain: _Plain) -> Iterator[tuple[int, int]]:
         """A text too short for passages: where all of it stands, as words of its own."""
         own = self._text
         if plain.text == own:
@@ -133,43 +196,44 @@ class Quotations:
             return
         at = plain.text.find(own)
         while own and at >= 0:
-            start, end = plain.place(at), plain.place(at + len(own) - 1) + 1
-            if not (_goes_on(text, start - 1, start) or _goes_on(text, end - 1, end)):
+            if not (plain.goes_on(at) or plain.goes_on(at + len(own))):
                 yield at, at + len(own)
             at = plain.text.find(own, at + 1)
+
+
+def _numbered(text: str, length: int) -> Iterator[array[int]]:
+    """All passages of a text by number, part by part, in order: eight bytes each, as a text may be of millions."""
+    places = len(text) - length + 1
+    for begin in range(0, places, _INDEXED_WHOLE):
+        part = range(begin, min(begin + _INDEXED_WHOLE, places))
+        yield array("q", sorted({hash(text[at : at + length]) for at in part}))
 
 
 def _is_wide(sign: str) -> bool:
     return sign > "\u10ff" and east_asian_width(sign) in "WF"
 
 
-def _goes_on(text: str, left: int, right: int) -> bool:
-    """Whether both places are in one word; scripts of wide characters have no spaces between words."""
-    if left < 0 or right >= len(text):
-        return False
-    signs = text[left], text[right]
-    return all(sign.isalnum() and not _is_wide(sign) for sign in signs)
-
-
-def _cut(text: str, spans: list[tuple[int, int]]) -> str:
+def _cut(text: str, plain: _Plain, spans: list[tuple[int, int]]) -> str:
     """The text with a word for each span, whole words with them; empty if nothing is left to say."""
     parts: list[str] = []
-    last = 0
+    said = plain.text
+    last, behind = 0, 0  # the first character that is left, and where the text goes on
+    is_left = False
     for start, end in sorted(spans):
-        begin = start
-        while begin > last and _goes_on(text, begin - 1, begin):
-            begin -= 1
-        while _goes_on(text, end - 1, end):
-            end += 1  # noqa: PLW2901 - to the end of the word
         if end <= last:
             continue
-        between = text[last : max(begin, last)]
-        if parts and not any(map(str.isalnum, between)):
+        begin = max(start, last)
+        while begin > last and plain.goes_on(begin):
+            begin -= 1
+        while plain.goes_on(end):
+            end += 1  # noqa: PLW2901 - to the end of the word
+        says = any(map(str.isalnum, said[last:begin]))
+        is_left |= says
+        if parts and not says:
             parts[-1] = DELETED
         else:
-            parts += [between, DELETED]
-        last = end
-    rest = text[last:]
-    if not any(map(str.isalnum, "".join(part for part in (*parts, rest) if part != DELETED))):
+            parts += [text[behind : plain.place(begin)[0]], DELETED]
+        last, behind = end, plain.place(end - 1)[1]
+    if not (is_left or any(map(str.isalnum, said[last:]))):
         return ""
-    return "".join((*parts, rest))
+    return "".join((*parts, text[behind:]))

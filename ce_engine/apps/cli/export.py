@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +51,7 @@ def export(
             err=True,
         )
     if to is None:
-        print_json(found.model_dump(mode="json"))
+        print_json(json.loads(_as_json(found)))
         return
     _write(to, found)
     messages = sum(len(each.document.session.messages) for each in found.sessions)
@@ -73,12 +74,28 @@ async def _exported(url: str | None, account: str, user: str, *, quiet: bool) ->
 
 
 def _write(path: Path, found: UserExport) -> None:
+    """Write it whole, or leave nothing there."""
+    text = _as_json(found)
     try:
         # Others on the machine are not to read it, from its first byte on.
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8") as out:
-            out.write(found.model_dump_json(indent=1) + "\n")
     except FileExistsError as error:
         raise ConfigError(f"{str(path)!r} is there already; name a new file") from error
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as out:
+            out.write(text + "\n")
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+        raise
+
+
+def _as_json(found: UserExport) -> str:
+    """All in escapes where somebody sent half of a surrogate pair, which UTF-8 has none of."""
+    try:
+        return found.model_dump_json(indent=1)
+    except ValueError:
+        return json.dumps(found.model_dump(), indent=1)

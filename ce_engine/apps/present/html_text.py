@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import accumulate
 
 
 SHOWN_CHARS = 4_000
@@ -17,6 +19,9 @@ DIFF_CHARS = 20_000
 DIFF_LINES = 1_000
 """Lines of both that are compared at all."""
 
+DIFF_STEPS = 3_000_000
+"""Steps of a comparison, some tenths of a second: texts of the same words over and over take the cube of their length."""
+
 CONTEXT = 160
 """Characters that a difference keeps on each side of what is equal, in the middle of it."""
 
@@ -25,7 +30,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_WORD = re.compile(r"\s+|\w+|([^\w\s])\1*")
 _CJK = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 
 
@@ -80,14 +85,31 @@ def difference(before: str, after: str, context: int = CONTEXT) -> list[Piece]:
 
 def _words(text: str) -> list[str]:
     found: list[str] = []
-    for word in _WORD.findall(text):
-        found += [part for part in _CJK.split(word) if part]
+    for word in _WORD.finditer(text):
+        found += [part for part in _CJK.split(word[0]) if part]
     return found
 
 
+class _Matcher(difflib.SequenceMatcher[str]):
+    """Finds what is equal, within `DIFF_STEPS`; what is left then is as good as different."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
+        super().__init__(str.isspace, before, after, autojunk=len(before) > 2_000)
+        there = Counter(after)
+        self._steps = [0, *accumulate(1 + there[word] * (not word.isspace()) for word in before)]
+        self._left = DIFF_STEPS
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
+        self._left -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
+        if self._left < 0:
+            return difflib.Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=len(before) > 2_000)
-    for kind, i, j, k, m in matcher.get_opcodes():
+    for kind, i, j, k, m in _Matcher(before, after).get_opcodes():
         if kind == "equal":
             yield "same", "".join(before[i:j])
             continue

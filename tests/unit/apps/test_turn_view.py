@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,14 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
-from ce_engine.apps.present.html_text import DIFF_CHARS, difference, line, plain, visible
+from ce_engine.apps.present.html_text import (
+    DIFF_CHARS,
+    DIFF_STEPS,
+    difference,
+    line,
+    plain,
+    visible,
+)
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import ACTIONS, WHY, reason_words
@@ -212,6 +221,34 @@ def test_a_difference_puts_both_texts_together_again(size: int) -> None:
         pieces = difference(before, after, context)
         assert "".join(text for kind, text in pieces if kind != "new") == before
         assert "".join(text for kind, text in pieces if kind != "gone") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("!" * 2_400 + "x", "y" + "?!" * 7_200),
+        ("?!" * 4_900, "!?" * 4_900 + "a"),
+        ("a b " * 490, "b c " * 490),
+        ("a! " * 650, "!a " * 650),
+    ],
+    ids=["signs", "two signs", "words", "words and signs"],
+)
+def test_the_same_words_over_and_over_are_compared_in_so_many_steps(
+    monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    """The cube of their length else: a page of 20,000 signs never came."""
+    looked = []
+    longest = SequenceMatcher.find_longest_match
+
+    def counting(matcher: Any, alo: int, ahi: int, blo: int, bhi: int) -> Any:
+        looked.append(sum(len(matcher.b2j.get(word, ())) for word in matcher.a[alo:ahi]))
+        return longest(matcher, alo, ahi, blo, bhi)
+
+    monkeypatch.setattr(SequenceMatcher, "find_longest_match", counting)
+    pieces = difference(before, after, 10**9)
+    assert sum(looked) <= DIFF_STEPS
+    assert "".join(text for kind, text in pieces if kind != "new") == before
+    assert "".join(text for kind, text in pieces if kind != "gone") == after
 
 
 def test_a_long_equal_text_is_shown_by_its_ends() -> None:

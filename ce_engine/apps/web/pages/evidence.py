@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from markupsafe import Markup
@@ -51,6 +52,8 @@ async def _page(request: Request, name: str) -> Response:
     asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
     say = taste_of(request).language
     made = graph(found, document, answers, say)
+    # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
+    disagreements = await asyncio.to_thread(_disagreements, turns, document, found)
 
     def address(node: Node) -> str:
         if node.kind == "evidence":
@@ -71,9 +74,13 @@ async def _page(request: Request, name: str) -> Response:
         where=_where(found.id, document, turns),
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
+<<<<<<< HEAD
         disagreements=_disagreements(turns, document, found),
         said=_said(found, document, turns),
         asked_turns=asked,
+=======
+        disagreements=disagreements,
+>>>>>>> wt-mend2
         **_text(found, document, query.get("part", "")),
     )
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
-from ce_engine.apps.present.conflicts import conflicts
+from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
@@ -100,7 +100,7 @@ async def turn(request: Request) -> Response:
         again = await _again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
     links, report = Links(stored.document, stored.turns), stored.report
-    rows = _rows(again, report, links, say)
+    rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
     find = query.get("find", "").strip()
     shown = [row for row in rows if row.has(find)] if find else folded(rows)
     return page(
@@ -126,7 +126,7 @@ async def turn(request: Request) -> Response:
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },
         **_scores(say),
-        conflicts=conflicts(report, stored.document) if report else [],
+        conflicts=sides,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
 
@@ -191,6 +191,15 @@ def _rows(again: _Again, report: Report | None, links: Links, say: Say) -> list[
     if again.replay is None or report is None:
         return []
     return turn_rows(again.replay, again.found, report, links, say)
+
+
+def _compared(
+    again: _Again, stored: StoredTurn, links: Links, say: Say
+) -> tuple[list[Row], list[Disagreement]]:
+    """What takes as long as the texts are that somebody sent: beside other requests, not before them."""
+    report = stored.report
+    sides = conflicts(report, stored.document) if report else []
+    return _rows(again, report, links, say), sides
 
 
 def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
@@ -319,7 +328,8 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    return {**made, "other": replay, **_differences(reader, stored, replay, say)}
+    differences = await asyncio.to_thread(_differences, reader, stored, replay, say)
+    return {**made, "other": replay, **differences}
 
 
 def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
