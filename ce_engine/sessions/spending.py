@@ -76,8 +76,10 @@ class Spending:
         self.sent, self.untouched = cost.sent, cost.untouched
         if without is not None and report.purpose == "chat":
             layer = report.layers.get(Layer.RETRIEVED.value)
-            brought_in = layer.tokens if layer is not None else 0
-            self._before = turn.lane, report.token_used - brought_in, without.tokens
+            ends = 0  # what was brought in does not go out again, and behind it stood the question
+            if layer is not None and layer.tokens:
+                ends = layer.tokens + report.payload_tokens.get("task", 0)
+            self._before = turn.lane, report.token_used - ends, without.tokens
 
     def add(self, report: Report, model: str) -> bool:
         """Take a call in; whether it is the first that is to be told of."""

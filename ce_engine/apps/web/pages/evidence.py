@@ -74,13 +74,9 @@ async def _page(request: Request, name: str) -> Response:
         where=_where(found.id, document, turns),
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
-<<<<<<< HEAD
-        disagreements=_disagreements(turns, document, found),
+        disagreements=disagreements,
         said=_said(found, document, turns),
         asked_turns=asked,
-=======
-        disagreements=disagreements,
->>>>>>> wt-mend2
         **_text(found, document, query.get("part", "")),
     )
 
