@@ -206,14 +206,15 @@ class ToolRunMethods(ABC):
 
         def record(records: RecordGroup) -> None:
             ingest = records.ingest
+            only_numbers = ingest.points_only("payloads")
             usage = model_usage.model_copy(
                 update={
                     "model_usage_id": ingest.id(model_usage.model_usage_id),
                     "task_id": ingest.id(model_usage.task_id),
                     "provider": ingest.name(model_usage.provider),
                     "model": ingest.name(model_usage.model),
-                    "params": ingest.data(model_usage.params) or {},
-                    "error": ingest.name(model_usage.error),
+                    "params": {} if only_numbers else ingest.data(model_usage.params) or {},
+                    "error": "" if only_numbers else ingest.name(model_usage.error),
                 }
             )
             if not records.is_told("usage", usage.model_usage_id, usage):
