@@ -152,12 +152,13 @@ class Ingest:
         kind: ContentKind,
         is_apart: bool = False,
         broken_off: bool = False,
+        is_stored: bool = False,
     ) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld.
 
-        `broken_off`: it goes on, and nobody knows how.
+        `broken_off`: it goes on, and nobody knows how. `is_stored`: see `text`.
         """
-        redacted, withheld = self.text(text, kind)
+        redacted, withheld = self.text(text, kind, is_stored=is_stored)
         if broken_off and self.policy.policy_of(kind) != "stored" and self._limited is not None:
             redacted = closed(redacted)
         piece.hit(redacted.rules, redacted.count)

@@ -271,7 +271,7 @@ class ToolRunMethods(ABC):
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest} if clean else {}
             elif len(text) > MAX_PAYLOAD_CHARS:
-                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER)
+                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER, is_stored=True)
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))

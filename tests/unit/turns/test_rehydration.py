@@ -25,6 +25,8 @@ from ce_engine import (
     RedactionConfig,
     RedactionRules,
     Restore,
+    Retrieval,
+    RetrievedDoc,
     Role,
     RuntimeConfig,
     Scope,
@@ -262,6 +264,22 @@ def test_what_is_stored_as_it_is_gets_no_live_value_either() -> None:
     )
     assert found.content == "li@example.com, [EMAIL_A]"
     assert engine.sync.fetch_evidence(SCOPE, found.evidence_id).endswith(found.content)
+    engine.sync.close()
+
+
+@pytest.mark.req("A-19")
+def test_what_is_redacted_on_its_way_is_not_taken_for_spelled_out() -> None:
+    store = MemoryStore()
+    engine = create_context_engine(store, config=config())
+    found = engine.sync.record_retrieval(
+        SCOPE, Retrieval("find", "?", [RetrievedDoc("x", id=MAIL)])
+    )
+    engine.sync.record_event(SCOPE, "planner", {"to": MAIL, "pages": "page " * 3000})
+    engine.sync.flush()
+    document, payload = engine.sync.list_evidences(SCOPE)
+    assert [document.evidence_id] == found
+    assert document.metadata["document_id"] == "[EMAIL_1]"
+    assert '"to": "[EMAIL_1]"' in payload.content
     engine.sync.close()
 
 
