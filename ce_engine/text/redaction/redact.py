@@ -178,7 +178,7 @@ class PatternRedactor:
 
     def spelled_out(self, text: str) -> list[str]:
         """The placeholders that stand in a text, whoever wrote them."""
-        return spelled_out(text, self._placeholder)
+        return [found[0] for found in self._placeholder.finditer(text)] if "[" in text else []
 
     def lettered(self, text: str) -> str:
         """The text of somebody else with what looks like our placeholders so that it is none."""
