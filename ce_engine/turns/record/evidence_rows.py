@@ -34,8 +34,7 @@ def evidence_row(
     it (`dedup_key`) is the caller's to set. The content may be redacted already (`is_stored`).
     """
     draft, failed = ingest_draft(draft, ingest.ingestor)
-    if failed:
-        ingest.degraded.append(INGEST_FAILED)
+    ingest.degraded += [INGEST_FAILED] if failed else []
     own, metadata = draft.content if message_id is None else "", draft.metadata
     piece = RedactionTally(ingest.ids.generate())
     kind, is_apart = _kind(draft.type), ingest.is_apart(metadata.get("sensitivity"))
