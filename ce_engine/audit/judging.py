@@ -19,7 +19,7 @@ from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import Constraint
 from ce_engine.sessions.view import OpenTurn
-from ce_engine.text.redaction.placeholders import lettered
+from ce_engine.text.redaction.spelled_out import lettered
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.own_calls import record_own_calls

@@ -33,6 +33,7 @@ from ce_engine.sessions.invocation import RequestMemory
 from ce_engine.sessions.search import SessionIndex
 from ce_engine.sessions.sent_list import SentList
 from ce_engine.sessions.spending import Spending
+from ce_engine.text.redaction.redact import BoundRedactor
 from ce_engine.text.tokens import Calibration
 
 
@@ -216,6 +217,8 @@ class SessionView(SessionIndex):
             self.last_seq = max(self.last_seq, seq)
             n = self.log.by_message_id(row.message.message_id)
             if n is None:
+                calls = row.message.tool_calls or ()
+                self._met(row.redactor_version, row.message.content, *(str(c.args) for c in calls))
                 self.add_row(row)
             else:
                 self.log[n].seq = seq
@@ -223,13 +226,23 @@ class SessionView(SessionIndex):
         for item in state.evidence:
             self.last_evidence = max(self.last_evidence, item.seq)
             if item.evidence.evidence_id not in self.evidence:
+                name = item.evidence.source.name
+                self._met(item.redactor_version, item.evidence.content, name)
                 self.add_evidence(item)
         for mark in state.cuts:
             self.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = mark
+        for summary in state.summaries:
+            self._met(summary.redactor_version, summary.summary.content)
         self.summaries |= {row.anchor_message_id: row for row in state.summaries}
         self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
         if state.newest_turn is not None:
             self.spending.go_on(state.newest_turn)
+
+    def _met(self, redactor_version: str, *texts: str) -> None:
+        """Texts of another time: placeholders in them may be of whoever wrote them."""
+        if isinstance(self.redactor, BoundRedactor):
+            for text in texts:
+                self.redactor.met(text, redactor_version)
 
     def add_row(self, row: MessageRow) -> int:
         """Put a message into the log; return its position."""

@@ -43,7 +43,8 @@ _HIDDEN = re.compile(
     "\U000e0000-\U000e0fff"  # tags, and variants that can carry any text
     "]"
     # Joiners belong between letters of some scripts and in emoji, and hide between others.
-    "|(?:^|(?<=[\\s!-~]))[\u200c\u200d]+|[\u200c\u200d]+(?=[\\s!-~]|$)",
+    # A run is read from its beginning alone: from each of its signs anew it would take the square of them.
+    "|(?:^|(?<=[\\s!-~]))[\u200c\u200d]+|(?<![\u200c\u200d])[\u200c\u200d]++(?=[\\s!-~]|$)",
     re.MULTILINE,
 )
 _TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]")

@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1670,
     "ce_engine/stores": 8400,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5400,
+    "ce_engine/text": 5460,
     "ce_engine/turns": 5930,
     "ce_integrations": 40,
     "ce_integrations/calls": 1640,

@@ -12,6 +12,8 @@ from ce_engine.schema.degradation import REDACTION_LIMIT
 from ce_engine.schema.time_limits import Allowance, TimeUpError
 from ce_engine.text.redaction.detection import in_call
 from ce_engine.text.redaction.pieces import text_length
+from ce_engine.text.redaction.redact import lettering
+from ce_engine.text.redaction.spelled_out import each_lettered
 
 
 T = TypeVar("T")
@@ -28,25 +30,31 @@ class LimitedRedactor:
     def __init__(
         self, redactor: SessionRedactor, policy: RedactionConfig, degraded: list[str]
     ) -> None:
-        self._redactor, self._degraded = redactor, degraded
+        self._redactor, self._degraded, self._letter = redactor, degraded, lettering(redactor)
         self._max_chars, self._allowance = policy.max_text_chars, Allowance(policy.timeout_s)
         self._detecting = [Allowance.TEXTS * policy.timeout_s]
 
-    def text(self, clean: str) -> tuple[RedactResult, bool]:
-        """The text as it may be stored, and whether it is withheld."""
+    def text(self, clean: str, *, is_stored: bool = False) -> tuple[RedactResult, bool]:
+        """The text as it may be stored, and whether it is withheld; the placeholders of a stored one are ours."""
+
+        def redacted() -> RedactResult:
+            return self._redactor.text(clean if is_stored else self._letter(clean))
+
         try:
-            return self._limited(len(clean), lambda: self._redactor.text(clean)), False
+            return self._limited(len(clean), redacted), False
         except Exception as error:  # noqa: BLE001 - a redactor of somebody else's may raise anything
             return RedactResult("", (self._failed(error),), 0, has_sensitive=True), True
 
     def data(self, plain: Any) -> RedactedData:
-        """Plain data as it may be stored; `None` where redaction failed.
+        """Plain data of our own as it may be stored; `None` where redaction failed.
 
         Of an object that was given up it says so: `{"withheld": True, "chars": 1000000}`.
         """
         length = text_length(plain, MAX_COUNTED)
         try:
-            return self._limited(length, lambda: self._redactor.data(plain))
+            return self._limited(
+                length, lambda: self._redactor.data(each_lettered(plain, self._letter))
+            )
         except Exception as error:  # noqa: BLE001 - as above
             rule = self._failed(error)
             told = rule == GIVEN_UP and isinstance(plain, dict)

@@ -24,7 +24,6 @@ _SPELLED_IN_GROUPS = frozenset(
 
 
 _NO_SIGN = re.compile(r"[\W_]+")
-_NUMBERED = re.compile(r"\[([^\W\d_]\w*)_([0-9]{1,12})\]")
 
 
 class Numbering:
@@ -104,23 +103,6 @@ class Numbering:
     def learned(self) -> list[Placeholder]:
         """Return the placeholders that were given since the last call."""
         return [self._learned.popleft() for _ in range(len(self._learned))]
-
-
-def lettered(text: str) -> str:
-    """A text that is not this session's: its placeholders have letters in place of numbers.
-
-    `[EMAIL_1]` would else be taken for this session's first address when live values are put in.
-    """
-    return _NUMBERED.sub(lambda found: f"[{found[1]}_{_letters(int(found[2]))}]", text)
-
-
-def _letters(number: int) -> str:
-    """1 is `A`, 26 is `Z`, 27 is `AA`."""
-    letters = ""
-    while number > 0:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
 
 
 def _canonical(label: str, value: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ce_engine.config import RedactionConfig, RedactionRules
-from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
+from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult, SessionRedactor
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.schema.time_limits import breathe, breathing
@@ -24,6 +25,7 @@ from ce_engine.text.redaction.patterns import LABELS, VERSION
 from ce_engine.text.redaction.placeholders import Numbering
 from ce_engine.text.redaction.plain_form import HOLE, around, readable, substitute
 from ce_engine.text.redaction.scan import SensitiveSpan, longest, lowered, scan
+from ce_engine.text.redaction.spelled_out import LETTERS, lettered, spelled_out
 from ce_engine.text.redaction.vault import Vault
 
 
@@ -93,8 +95,9 @@ class PatternRedactor:
         self._fields = FieldPaths(field_paths)
         own = (*(rule.label for rule in self._custom), *self._fields.labels)
         names = {*LABELS, *LABELS.values(), *own, *(detection.labels if detection else ())}
-        alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-        self._placeholder = re.compile(rf"\[(?:{alternatives})_[0-9]{{1,12}}\]")
+        self._placeholder = _placeholders(names)
+        self._own = _placeholders(own) if own else None
+        self._stands_for = _placeholders(names, f"[0-9]{{1,12}}|{LETTERS}")
         self.version = VERSION + _digest(self._custom, self._fields.paths, detection)
 
     @classmethod
@@ -166,8 +169,8 @@ class PatternRedactor:
         return BoundRedactor(self, key, known, locale)
 
     def is_placeholder(self, text: str) -> bool:
-        """Say whether the text is one placeholder and nothing else."""
-        return self._placeholder.fullmatch(text) is not None
+        """Say whether the text is one placeholder, or one that somebody wrote out, and nothing else."""
+        return self._stands_for.fullmatch(text) is not None
 
     def restore(self, text: str, vault: Vault) -> RestoreResult:
         """The text with the live values that the vault has."""
@@ -175,7 +178,22 @@ class PatternRedactor:
 
     def spelled_out(self, text: str) -> list[str]:
         """The placeholders that stand in a text, whoever wrote them."""
-        return self._placeholder.findall(text) if "[" in text else []
+        return [found[0] for found in self._placeholder.finditer(text)] if "[" in text else []
+
+    def lettered(self, text: str) -> str:
+        """The text of somebody else with what looks like our placeholders so that it is none."""
+        return lettered(text, self._placeholder)
+
+    def doubtful(self, text: str, version: str) -> list[str]:
+        """The placeholders in a stored text that somebody may have written out, by who redacted it.
+
+        Up to the fifth version they were stored as they were spelled, as without redaction; since then
+        those that the rules of that time did not have.
+        """
+        if _SPELLED.fullmatch(version):
+            return spelled_out(text, self._placeholder)
+        is_other = self._own is not None and version != self.version
+        return spelled_out(text, self._own) if is_other and self._own else []
 
     def redact_paths(self, value: Any, numbering: Numbering, locale: str) -> tuple[Any, list[str]]:
         """Replace what the field paths lead to, in data or in a text that is JSON."""
@@ -217,7 +235,7 @@ class PatternRedactor:
         Each round reads a hole for every placeholder and match, so that the last one reads what a
         second redaction will read: doing it again changes nothing.
         """
-        holes = [found.span() for found in self._placeholder.finditer(text)] if "[" in text else []
+        holes = [found.span() for found in self._stands_for.finditer(text)] if "[" in text else []
         spans: list[SensitiveSpan] = []
         for _ in range(MAX_ROUNDS):
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
@@ -281,6 +299,12 @@ def _scan_short(view: str) -> Sequence[SensitiveSpan]:
     return tuple(scan(view))
 
 
+def _placeholders(labels: Iterable[str], number: str = "[0-9]{1,12}") -> re.Pattern[str]:
+    alternatives = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+    return re.compile(rf"\[(?P<label>{alternatives})_(?P<number>{number})\]")
+
+
+_SPELLED = re.compile(r"off|patterns/[1-5](?:\+.*)?")
 _NO_LABEL = re.compile(r"[^\w \-.]")
 _WORDS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _SOLID = re.compile(f"[^{HOLE}]+")
@@ -321,6 +345,15 @@ class BoundRedactor:
         done = self._redactor.redact_json(value, self._numbering, self._locale)
         return RedactedData(done.value, done.rules, done.count)
 
+    def lettered(self, text: str) -> str:
+        """The text of somebody else with what looks like our placeholders so that it is none."""
+        return self._redactor.lettered(text)
+
+    def met(self, text: str, version: str) -> None:
+        """A text is stored that `version` has redacted: what somebody may have written out in it is not told."""
+        for placeholder in self._redactor.doubtful(text, version):
+            self._vault.spelled_out(placeholder)
+
     def learned(self) -> list[Placeholder]:
         return self._numbering.learned()
 
@@ -342,3 +375,13 @@ class _Detecting(BoundRedactor):
     ) -> None:
         self._redactor, self._numbering = redactor, numbering
         self._vault, self._locale = vault, locale
+
+
+@cache
+def _with_our_labels() -> Callable[[str], str]:
+    return PatternRedactor().lettered
+
+
+def lettering(redactor: SessionRedactor | None) -> Callable[[str], str]:
+    """What makes placeholders in a text of others none; for a redactor of somebody else's, those of our labels."""
+    return redactor.lettered if isinstance(redactor, BoundRedactor) else _with_our_labels()

@@ -16,7 +16,7 @@ from ce_engine.schema.enums import Layer, Origin, Priority
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
 from ce_engine.sessions.owner.settings import BUDGET, OwnerValues, SettingsCache
 from ce_engine.sessions.view import SessionView
-from ce_engine.text.redaction.placeholders import lettered
+from ce_engine.text.redaction.spelled_out import lettered
 from ce_engine.text.tokens.call_tokens import FALLBACK
 from ce_engine.turns.input.final_answers import final_results
 from ce_engine.turns.input.source_fetch import UNAVAILABLE, FetchResult, SourceFetcher

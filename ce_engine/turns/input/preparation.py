@@ -163,7 +163,14 @@ class Preparation:
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
             self._remember_cut(outcome, chosen.marks)
-        done = rehydrated(outcome, chosen.items, chosen.limit.tokens, view.redactor, self.counter)
+        done = rehydrated(
+            outcome,
+            chosen.items,
+            chosen.limit.tokens,
+            view.redactor,
+            self.counter,
+            call.messages,
+        )
         turn = self._open()
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)

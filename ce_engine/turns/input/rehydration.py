@@ -11,8 +11,9 @@ from ce_engine.ports.redaction import RestoreResult, SessionRedactor
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
+from ce_engine.schema.call import Extend, HostMessage, Insert, Keep, Restore, Shorten, Step
 from ce_engine.text.quote import requoted
+from ce_engine.text.redaction.redact import lettering
 from ce_engine.text.tokens.call_tokens import Counter
 
 
@@ -31,6 +32,7 @@ def rehydrate(
     counter: Counter,
     room: int | None,
     counted: Mapping[str, int],
+    host: Sequence[HostMessage] = (),
 ) -> Rehydration:
     """Put live values into the steps of a finished plan, in place; what is stored is not changed.
 
@@ -41,11 +43,12 @@ def rehydrate(
         room: tokens that are left of the limit; a step whose live text needs more keeps its
             placeholders. `None` is no limit.
         counted: tokens that restored messages were counted with, by message id.
+        host: the messages that steps name. One that spells a placeholder out gets no live value.
     """
     done = Rehydration()
     for position, planned in enumerate(plan):
         step = planned
-        if isinstance(step, Keep) or redactor is None:
+        if isinstance(step, Keep) or redactor is None or _spells(step, host, redactor):
             continue
         if isinstance(step, Restore) and step.message.tool_calls:
             step = plan[position] = _with_live_calls(step, redactor, counter, done, room)
@@ -64,6 +67,14 @@ def rehydrate(
         else:
             done.injected += cost
     return done
+
+
+def _spells(step: Step, host: Sequence[HostMessage], redactor: SessionRedactor) -> bool:
+    """Whether a step has a host's own words in which somebody wrote a placeholder out."""
+    if not isinstance(step, Shorten) or step.index >= len(host):
+        return False
+    live = host[step.index].message.content
+    return lettering(redactor)(live) != live
 
 
 def _with_live_calls(
@@ -138,6 +149,7 @@ def rehydrated(
     budget: int | None,
     redactor: SessionRedactor | None,
     counter: Counter,
+    host: Sequence[HostMessage] = (),
 ) -> Rehydration:
     """The last change of a plan: live values in what was stored. The count stays an upper bound."""
     if outcome.unchanged:  # nothing that was stored is in it
@@ -149,7 +161,7 @@ def rehydrated(
         for item in items
         if item.index is None
     }
-    done = rehydrate(outcome.plan, redactor, counter, room, counted)
+    done = rehydrate(outcome.plan, redactor, counter, room, counted, host)
     outcome.used += done.restored + done.injected
     outcome.cut.tokens += done.restored
     outcome.injected_tokens += done.injected

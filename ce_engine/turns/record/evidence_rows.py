@@ -26,20 +26,20 @@ def evidence_row(
     clean: Mapping[str, str | None] | None = None,
     message_id: str | None = None,
     broken_off: bool = False,
+    is_stored: bool = False,
 ) -> EvidenceRow:
     """A piece of evidence as a row; with `message_id` the content is that message's.
 
     `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What recognises
-    it (`dedup_key`) is the caller's to set.
+    it (`dedup_key`) is the caller's to set. The content may be redacted already (`is_stored`).
     """
     draft, failed = ingest_draft(draft, ingest.ingestor)
-    if failed:
-        ingest.degraded.append(INGEST_FAILED)
+    ingest.degraded += [INGEST_FAILED] if failed else []
     own, metadata = draft.content if message_id is None else "", draft.metadata
     piece = RedactionTally(ingest.ids.generate())
     kind, is_apart = _kind(draft.type), ingest.is_apart(metadata.get("sensitivity"))
     redacted, withheld = ingest.content(
-        own, piece, kind=kind, is_apart=is_apart, broken_off=broken_off
+        own, piece, kind=kind, is_apart=is_apart, broken_off=broken_off, is_stored=is_stored
     )
     stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
     stored["created_at"] = ingest.clock.now_iso()

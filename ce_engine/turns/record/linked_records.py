@@ -114,7 +114,7 @@ def record_tool_message(records: RecordGroup, row: MessageRow, caller: MessageRo
     )
 
 
-def record_content(
+def record_content(  # noqa: PLR0913 - of what evidence is, and where it comes from
     records: RecordGroup,
     content: str,
     source: EvidenceSource,
@@ -124,6 +124,7 @@ def record_content(
     metadata: Mapping[str, Any] | None = None,
     options: IngestOptions | None = None,
     turn_id: str | None = None,
+    is_stored: bool = False,
 ) -> Evidence:
     """Record evidence, or find it again: the stored one is returned, with another link (A-09)."""
     ingest, asked, known = records.ingest, options or IngestOptions(), metadata or {}
@@ -131,6 +132,7 @@ def record_content(
         ingest,
         EvidenceDraft(content, source, kind, known, str(known.get("status", "")), asked.confidence),
         links=ingest.links(links or EvidenceLinks()),
+        is_stored=is_stored,
     )
     if not asked.dedup:
         row.dedup_key = ingest.own_key()
@@ -291,6 +293,7 @@ def record_retrieval(
             ingest,
             EvidenceDraft(document.text, source, EvidenceType.RAG_DOC, metadata),
             links=EvidenceLinks(tool_call_id=key),
+            clean={"document_id": name} if name and not ingest.points_only("metadata") else None,
         )
         row.dedup_key = ingest.dedup_key(_finder(source, name), document.text)
         row.lane_key = lane_key

@@ -36,7 +36,8 @@ from ce_engine.schema.tool_runs import Original
 from ce_engine.text.redaction.broken_off import closed
 from ce_engine.text.redaction.limits import LimitedRedactor
 from ce_engine.text.redaction.pieces import RedactionTally, encodable
-from ce_engine.text.redaction.redact import BoundRedactor
+from ce_engine.text.redaction.redact import BoundRedactor, lettering
+from ce_engine.text.redaction.spelled_out import each_lettered
 from ce_engine.turns.record.confidence import RuleIngestor
 
 
@@ -109,19 +110,28 @@ class Ingest:
                 asking = asking.detecting()
             self._detecting = LimitedRedactor(asking, self.policy, self.degraded)
 
+    def _letter(self, text: str) -> str:
+        """What is kept as it is, among what is redacted, has no placeholders either."""
+        return text if self.redactor is None else lettering(self.redactor)(text)
+
     def points_only(self, kind: ContentKind) -> bool:
         """Whether content of a kind is not stored, only what recognises it and where it is from (A-30)."""
         return self.policy.policy_of(kind) == "pointer"
 
-    def text(self, text: str, kind: ContentKind = "messages") -> tuple[RedactResult, bool]:
+    def text(
+        self, text: str, kind: ContentKind = "messages", *, is_stored: bool = False
+    ) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
 
-        Lone surrogates become U+FFFD: no encoding of a store can hold them.
+        Lone surrogates become U+FFFD: no encoding of a store can hold them. Placeholders that somebody
+        wrote out become none, but in a text that `is_stored` already, whose are ours.
         """
         clean, redactor = encodable(text), self._redactor_of(kind)
         if not clean:
             return _EMPTY, False
-        return redactor.text(clean) if redactor is not None else (RedactResult(clean), False)
+        if redactor is None:
+            return RedactResult(clean if is_stored else self._letter(clean)), False
+        return redactor.text(clean, is_stored=is_stored)
 
     def _redactor_of(self, kind: ContentKind | None) -> LimitedRedactor | None:
         """What redacts content of a kind; none for names and ids, where a detector would find people."""
@@ -142,12 +152,13 @@ class Ingest:
         kind: ContentKind,
         is_apart: bool = False,
         broken_off: bool = False,
+        is_stored: bool = False,
     ) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld.
 
-        `broken_off`: it goes on, and nobody knows how.
+        `broken_off`: it goes on, and nobody knows how. `is_stored`: see `text`.
         """
-        redacted, withheld = self.text(text, kind)
+        redacted, withheld = self.text(text, kind, is_stored=is_stored)
         if broken_off and self.policy.policy_of(kind) != "stored" and self._limited is not None:
             redacted = closed(redacted)
         piece.hit(redacted.rules, redacted.count)
@@ -183,7 +194,7 @@ class Ingest:
         """
         plain, redactor = self.plain(value), self._redactor_of(kind)
         if redactor is None:
-            return plain
+            return plain if self.redactor is None else each_lettered(plain, self._letter)
         done = redactor.data(plain)
         if piece is not None:
             piece.hit(done.rules, done.count)
@@ -207,19 +218,26 @@ class Ingest:
             known = self.names[text] = self._short(text)
         return known[:most]
 
-    def _short(self, text: str) -> str:
+    def _short(self, text: str, *, is_stored: bool = False) -> str:
         clean = encodable(text)
-        return self._limited.text(clean)[0].text if clean and self._limited is not None else clean
+        if not clean or self._limited is None:
+            return clean
+        return self._limited.text(clean, is_stored=is_stored)[0].text
 
     def id(self, text: OptionalText) -> OptionalText:
         """An id of the host's as it may be stored: a caller may put anything into one.
 
         Equal ids stay equal in the session, also where redaction fails: whoever compares live ids with
-        stored ones asks here first.
+        stored ones asks here first. A stored one, which we gave, stays what it is: no live value is put
+        into ids.
         """
         if not text or _UUID.fullmatch(text):
             return text
-        return self.name(text, MAX_URI_CHARS) or self.fingerprinter.mac("id", text).hex()
+        if self._letter(text) == text:
+            stored = self.name(text, MAX_URI_CHARS)
+        else:
+            stored = self._short(text, is_stored=True)[:MAX_URI_CHARS]
+        return stored or self.fingerprinter.mac("id", text).hex()
 
     def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
         """The ids of the calls that a message asks for, as they are stored."""

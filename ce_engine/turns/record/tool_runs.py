@@ -206,14 +206,15 @@ class ToolRunMethods(ABC):
 
         def record(records: RecordGroup) -> None:
             ingest = records.ingest
+            only_numbers = ingest.points_only("payloads")
             usage = model_usage.model_copy(
                 update={
                     "model_usage_id": ingest.id(model_usage.model_usage_id),
                     "task_id": ingest.id(model_usage.task_id),
                     "provider": ingest.name(model_usage.provider),
                     "model": ingest.name(model_usage.model),
-                    "params": ingest.data(model_usage.params) or {},
-                    "error": ingest.name(model_usage.error),
+                    "params": {} if only_numbers else ingest.data(model_usage.params) or {},
+                    "error": "" if only_numbers else ingest.name(model_usage.error),
                 }
             )
             if not records.is_told("usage", usage.model_usage_id, usage):
@@ -270,7 +271,7 @@ class ToolRunMethods(ABC):
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest} if clean else {}
             elif len(text) > MAX_PAYLOAD_CHARS:
-                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER)
+                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER, is_stored=True)
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))

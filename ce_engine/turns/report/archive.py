@@ -286,7 +286,10 @@ class ArchiveWriter:
         return {
             "embedder": ingest.name(by) if by else "",
             "materials": [[m.id, material_mac(mac, m)] for m in found],
-            "contexts": {m.id: asdict(replace(m, text=ingest.text(m.text)[0].text)) for m in whole},
+            "contexts": {
+                m.id: asdict(replace(m, text=ingest.text(m.text, is_stored=True)[0].text))
+                for m in whole  # sources' own have no placeholders any more
+            },
         }
 
     def settings(self, turn_id: str) -> dict[str, Any]:

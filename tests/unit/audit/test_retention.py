@@ -18,6 +18,7 @@ from ce_engine import (
     EvidenceSource,
     EvidenceType,
     MemoryStore,
+    ModelUsage,
     RedactionConfig,
     RetentionConfig,
     RetentionRule,
@@ -311,6 +312,9 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
         engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
         engine.sync.record_event(scope, "planner", {OUT: OUT})
+        used = ModelUsage(model_usage_id="m", provider="p", model="m", total_tokens=7)
+        used = used.model_copy(update={"params": {"stop": OUT}, "error": OUT})
+        engine.sync.record_model_usage(scope, used)
         answer = EvidenceSource(kind=SourceKind.USER)
         engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})
         assert engine.sync.flush()
@@ -323,6 +327,7 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         document = engine.sync.get_session(scope)
         assert document is not None
         assert len(document.session.messages) == 4
+        assert document.session.model_usage[-1].total_tokens == 7
     engine.sync.close()
     assert "otter" not in texts["anna"]
     assert "otter" in texts["ben"]

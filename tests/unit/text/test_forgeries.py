@@ -36,7 +36,8 @@ from ce_engine.schema.document import Author
 from ce_engine.schema.enums import BlockType
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from ce_engine.testing.scripted_llm import MockLlmAdapter
-from ce_engine.text.quote import MAX_NAME_CHARS, entry
+from ce_engine.text.quote import _HIDDEN as HIDDEN
+from ce_engine.text.quote import MAX_NAME_CHARS, entry, neutral
 from ce_integrations.testing.forgeries import FORGERIES, judge, missing, words_of
 from tests.hosts.context_host import Notes
 
@@ -325,6 +326,16 @@ def test_one_text_has_no_parts_but_those_that_there_are() -> None:
         ]
         lines = [line for line in as_text(told).splitlines() if roles.match(line.lstrip())]
         assert [line.partition(":")[0] for line in lines] == ["system", "user"]
+
+
+def test_a_run_of_joiners_is_read_from_one_of_its_signs() -> None:
+    """From each of them anew it would take the square of their number, with the interpreter held."""
+    run = "\u200d\u200c" * 50
+    for text in (f"\u0628{run} a", f"\u0628{run}", f"\u0628{run}!"):
+        starts = [at for at in range(len(text)) if HIDDEN.match(text, at)]
+        assert starts == [1]
+        assert neutral(text) == text.replace(run, "")
+        assert neutral(f"\u0628{run}\u0628") == f"\u0628{run}\u0628"
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "\u200b\u2060"])

