@@ -318,7 +318,7 @@ class _Assembly:
                     allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(offered, query, sent, allowed)
-            while near and nominated.missed and self._may_release:
+            while near and nominated.missed and self._may_release(nominated, near):
                 left = allowed = left + self._release()
                 nominated = self._nominated(offered, query, sent, left)
             if near and nominated.missed:
@@ -330,15 +330,19 @@ class _Assembly:
                 return self._with_rest(nominated, lost, len(together), most if recalls else None)
             most = limit
 
-    @property
-    def _may_release(self) -> bool:
+    def _may_release(self, made: Nomination, near: Sequence[Candidate]) -> bool:
         """Whether what stands before earlier questions may leave for this one."""
-        return self.policy.makes_room and bool(self.held.costs) and self._may_end_prefix
+        if not (self.policy.makes_room and self.held.costs):
+            return False
+        is_paid = bool(self.named) or self.cutter.can_move(self.out.cut)
+        moves = self.cutter.may_move(self.out.cut, self._room(0))  # then all is chosen anew
+        return is_paid or (not moves and self._starves(made, near))
 
-    @property
-    def _may_end_prefix(self) -> bool:
-        """Whether that may be paid for this question; what finds no room for a name would end it soon anyway."""
-        return bool(self.named) or self.cutter.can_move(self.out.cut)
+    def _starves(self, made: Nomination, near: Sequence[Candidate]) -> bool:
+        """Whether not even what is nearest to the question has room: then the prefix ends soon anyway."""
+        nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
+        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
+        return nearest.id not in there
 
     def _release(self) -> int:
         """Let what stands before the newest question go that has any; return its tokens."""
@@ -354,11 +358,11 @@ class _Assembly:
         A cut that goes on for it, and still has no room for the nearest, begins anew.
         """
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
+        starves = self._starves(made, near)
         if self.policy is not TOOLS:
-            return self._may_end_prefix and cutter.may_move(cut, room)
-        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
-        nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
-        starves = cutter.is_full(cut, room) or (cutter.goes_on and nearest.id not in there)
+            is_paid = bool(self.named) or cutter.can_move(cut)
+            return (is_paid or starves) and cutter.may_move(cut, room)
+        starves = cutter.is_full(cut, room) or (cutter.goes_on and starves)
         return self._begins and starves and asks_back()
 
     def _within(self, results: Sequence[Candidate], tokens: int) -> list[Candidate]:

@@ -268,17 +268,17 @@ def test_a_turn_says_what_was_brought_in_and_why(
     engine: ContextEngine, url: str, columns: int
 ) -> None:
     app = HostApp(engine, Scope(session_id="会话"), [system("你来帮忙。")])
-    talk(app, 14)
+    talk(app, 13)
     app.ask("灯塔项目由哪个小组负责？", "不知道。")
     engine.sync.close()
-    found = told(url, "会话", "--turn", "15")[0]["brought_in"]
+    found = told(url, "会话", "--turn", "14")[0]["brought_in"]
     assert found["equal"] or found["problems"]
     best = found["brought_in"][0]
     assert ASKED[1][:12] in best["text"]
     assert best["score"] == pytest.approx(sum(best["features"].values()))
     assert best["features"]["words"] > 0
     assert any("灯塔项目" in word for word in best["words"])
-    text = ce("report", "会话", "--store", url, "--turn", "15", columns=columns).stdout
+    text = ce("report", "会话", "--store", url, "--turn", "14", columns=columns).stdout
     assert "own words" in text
     assert "灯塔项目" in text
     assert max(map(cell_len, text.splitlines())) <= columns
