@@ -98,8 +98,8 @@ class Nomination:
         self.decisions.append(decision)
         self.missed = True
 
-    def tell_free(self, withheld: Withheld) -> None:
-        """Of what stayed out for what is withheld: smaller ones may have taken the room since."""
+    def with_free(self, withheld: Withheld) -> Nomination:
+        """The same, told of what stayed out for what is withheld: smaller ones may have taken the room since."""
         free = max(0, self.left + withheld.tokens)
         for decision in self.decisions:
             if (
@@ -108,6 +108,7 @@ class Nomination:
                 and decision.token_estimate > free
             ):
                 decision.reason, decision.room = OVER_BUDGET, free
+        return self
 
     def tell(self, pruned: Mapping[str, PruneDecision], went: Collection[str]) -> None:
         """Take in what the pruner decided on the chosen, of which some `went` in, by their ids."""
@@ -238,8 +239,7 @@ def nominate(
         made.missed |= is_excerpt
         headings.days |= {day, day[:4]}
         made.take(candidate, cost)
-    made.tell_free(withheld)
-    return made
+    return made.with_free(withheld)
 
 
 def _without_room(

@@ -203,12 +203,7 @@ class Preparation:
             self.history.bring_in(bound)
         extras = given.extras or self.counter.extras(call)
         recall = self._recall()
-        sources = recall.sources(self.counter)
-        sources.saved = given.saved
-        if given is not NOTHING:
-            sources.credit = given.credit
-        if config.prune.ttl_seconds:
-            sources.now = given.now or self.records.ingest.clock.now_iso()
+        sources = self._sources(recall, given)
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
         results = results_of(self.view, call, config, sources, given.results)
 
@@ -239,6 +234,16 @@ class Preparation:
         return Selection(
             outcome, items, bound, extras, marks, *of, factor, chosen, history.stood
         ), recall
+
+    def _sources(self, recall: Recall, given: ReplayInputs) -> CandidateSources:
+        """What the stages ask; of a replay, what is `given`."""
+        sources = recall.sources(self.counter)
+        sources.saved = given.saved
+        if given is not NOTHING:
+            sources.credit = given.credit
+        if self.config.prune.ttl_seconds:
+            sources.now = given.now or self.records.ingest.clock.now_iso()
+        return sources
 
     def _formed(
         self,
