@@ -211,9 +211,12 @@ class Hooks(Generic[Native]):
         return self.wiring is None or any(map(self.adapter.converses, targets))
 
     def _is_part(self, around: Governed, natives: list[Native]) -> bool:
-        """Whether a call is a part of the one around it: of another framework there, or handed on."""
+        """Whether a call is a part of the one around it: of another framework, or handed on.
+
+        Another framework's asks in tasks and threads of its own, and in its own words.
+        """
         is_another_s = around.adapter != self.adapter.name
-        return (is_another_s and around.is_here) or self._hands_on(around.turn, natives)
+        return is_another_s or self._hands_on(around.turn, natives)
 
     def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
         """Whether a model (a fallback, a router) asks another one what it was asked itself."""

@@ -204,12 +204,12 @@ def test_a_preview_begins_no_session(engine: ContextEngine) -> None:
 def test_a_preview_that_fails_is_the_app_s_own_list(
     engine: ContextEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: object) -> Any:
+    def fails(*_: object, **__: object) -> Any:
         raise LookupError
 
     talker = Talker()
     with ADAPTER.install_ce(talker, engine=engine) as installed:
-        monkeypatch.setattr(ADAPTER, "to_schema", fails)
+        monkeypatch.setattr(engine, "preview", fails)
         history = [Line("user", "What is a lane?")]
         assert installed.hooks.preview(history, CallInfo(session_id="s")) is history
     assert {fault.where for fault in installed.faults} == {"preview"}
