@@ -51,8 +51,8 @@ _DECISIONS = {
         "candidates over an agent's share",
     ),
     ("dropped", "over_credit"): (
-        "candidate kept out so that the session costs no more",
-        "candidates kept out so that the session costs no more",
+        "candidate over what is saved",
+        "candidates over what is saved",
     ),
     ("dropped", "over_reserve"): (
         "candidate kept out so that the cut lasts",
