@@ -20,9 +20,12 @@ from typing import NamedTuple
 from quality_data import Session, found, locomo
 from quality_recall import config, cost
 
-from ce_engine import Scope, create_context_engine
+from ce_engine import Scope, StoreConfig, create_context_engine
 from ce_engine.testing.host import HostApp, assistant, user
 
+
+PATIENT = StoreConfig(deadline_s=30)
+"""A machine that has other work is no store that is away."""
 
 CACHED = 0.1
 """Price of a token that the provider has seen before."""
@@ -74,7 +77,7 @@ def play(session: Session, turns: int, budget: int, url: str, *, apart: bool) ->
     """Have a talk; `apart`, each call is made by an engine of its own, as in another process."""
     scope, recalls = Scope(session_id="s", user_id="u"), list[float]()
     ours, own = Bill(), Bill()
-    engine = create_context_engine(url, config=config(budget))
+    engine = create_context_engine(url, config=config(budget, store=PATIENT))
     app = HostApp(engine, scope, [])
     for question, answer, gold in steps(session, turns):
         prepared = app.prepare(user(question), restore=False)
@@ -87,7 +90,7 @@ def play(session: Session, turns: int, budget: int, url: str, *, apart: bool) ->
         app.commit(prepared, assistant(answer))
         if apart:
             engine.sync.close()
-            app.engine = engine = create_context_engine(url, config=config(budget))
+            app.engine = engine = create_context_engine(url, config=config(budget, store=PATIENT))
     engine.sync.close()
     return Ended(ours.sum, own.sum, recalls)
 
