@@ -140,6 +140,7 @@ def _take_after(view: SessionView, known: SessionView) -> None:
     old.turns = {name: _copied(turn) for name, turn in known.turns.items()}
     old.failed |= {n: _copied(turn) for n, turn in known.failed.items()}
     old.tool_runs |= known.tool_runs
+    old.spending = replace(known.spending, causes=known.spending.causes.copy())
     for name, memory in known.requests.items():
         old.requests[name] = replace(
             memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]

@@ -79,10 +79,7 @@ class Store(SettingsStore, Protocol):
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
-        """What a view needs: the head, rows and evidence with a higher `seq`, cuts, open turns; `None` if no session.
-
-        With `after_seq` 0 also the turn that was opened last.
-        """
+        """What a view needs: the head, rows and evidence with a higher `seq`, cuts, turns; `None` if no session."""
         ...
 
     async def version(self, scope: Scope) -> Versions:

@@ -14,7 +14,6 @@ from ce_engine.prepare.choose.budget import Limit, is_over
 from ce_engine.prepare.choose.candidates import (
     BELOW_FLOOR,
     FEW,
-    MESSAGE,
     NOT_NEARER,
     OVER_CREDIT,
     OVER_RESERVE,
@@ -23,6 +22,7 @@ from ce_engine.prepare.choose.candidates import (
     Headings,
     Nomination,
     Withheld,
+    best,
     cost_of,
     cost_together,
     fact_candidates,
@@ -336,13 +336,7 @@ class _Assembly:
             return False
         is_paid = bool(self.named) or self.cutter.can_move(self.out.cut)
         moves = self.cutter.may_move(self.out.cut, self._room(0))  # then all is chosen anew
-        return is_paid or (not moves and self._starves(made, near))
-
-    def _starves(self, made: Nomination, near: Sequence[Candidate]) -> bool:
-        """Whether not even what is nearest to the question has room: then the prefix ends soon anyway."""
-        nearest = max(near, key=lambda c: (c.id.startswith(MESSAGE), c.score))
-        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
-        return nearest.id not in there
+        return is_paid or (not moves and made.starves(near))
 
     def _release(self) -> int:
         """Let what stands before the newest question go that has any; return its tokens."""
@@ -358,11 +352,12 @@ class _Assembly:
         A cut that goes on for it, and still has no room for the nearest, begins anew.
         """
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
-        starves = self._starves(made, near)
         if self.policy is not TOOLS:
             is_paid = bool(self.named) or cutter.can_move(cut)
-            return (is_paid or starves) and cutter.may_move(cut, room)
-        starves = cutter.is_full(cut, room) or (cutter.goes_on and starves)
+            return (is_paid or made.starves(near)) and cutter.may_move(cut, room)
+        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
+        is_out = best(near).id not in there
+        starves = cutter.is_full(cut, room) or (cutter.goes_on and is_out)
         return self._begins and starves and asks_back()
 
     def _within(self, results: Sequence[Candidate], tokens: int) -> list[Candidate]:

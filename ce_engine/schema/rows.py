@@ -136,7 +136,7 @@ HEAD_ONLY = 2**31 - 1
 class SessionState:
     """All that a view is built from, read in one go; `rows` and `evidence` only what is newer than asked.
 
-    `newest_turn` is the one that was opened last, where all of it is asked for.
+    `newest_turn` is the one that was opened last.
     """
 
     head: SessionHead

@@ -131,6 +131,7 @@ class Sessions:
         self._reports: BoundedDict[Key, Report] = BoundedDict(MAX_REPORTS)
         self._replaced: OrderedDict[Key, SessionView] = OrderedDict()
         self._heads: BoundedDict[Key, SessionHead] = BoundedDict(MAX_REPORTS)
+        self._epochs: BoundedDict[Key, int] = BoundedDict(MAX_REPORTS)
         self._ephemeral: BoundedDict[Key, None] = BoundedDict(MAX_EPHEMERAL)
         renew_after_fork(self._views.renew)
 
@@ -221,7 +222,9 @@ class Sessions:
     def _put(self, view: SessionView, old: SessionView | None) -> SessionView:
         """Keep a view that was built anew, with what was under way in the one before."""
         old = old or self._replaced.get(view.scope.key)
-        if view.head.epoch > (old.head.epoch if old is not None else 0):
+        known = old.head.epoch if old is not None else self._epochs.get(view.scope.key)
+        self._epochs[view.scope.key] = view.head.epoch
+        if known is not None and view.head.epoch > known:
             self._forget_words()  # some were deleted since, maybe by another process: caches do not know whose they have
         if old is not None and view.head.is_new_life_of(old.head):
             self.forget(view.scope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,6 +16,9 @@ from ce_engine.text.tokens.prices import RELATIVE, ModelPrice, prices_here
 
 DEARER = "CONTEXT_DEARER"
 """The session's calls cost more than they would have without us."""
+
+MOST = 1e15
+"""More tokens than any session has: somebody else wrote such a sum."""
 
 MARGIN, LEAST = 1.1, 2000
 """How much more is told of: a share, and what so many input tokens cost at full price."""
@@ -61,9 +63,10 @@ class Spending:
     """Of another process's last call: its lane, and what went out that goes out again, with us and without us."""
 
     def go_on(self, turn: TurnRow) -> None:
-        """Go on from where the calls of another process ended, by the report of the last turn."""
-        if self.untouched:
-            return  # more is known here
+        """Go on from where the calls of another process ended, by the report of the last turn.
+
+        Of two processes that go on at once, the sums of the one that knows more calls count.
+        """
         try:
             report = report_of(turn.turn_id, turn.report)
         except SchemaValidationError:
@@ -71,7 +74,8 @@ class Spending:
         if report is None or report.session_cost is None:
             return
         cost, without = report.session_cost, report.untouched
-        if not (math.isfinite(cost.sent) and math.isfinite(cost.untouched)):
+        sums = cost.sent, cost.untouched
+        if not all(0 <= each < MOST for each in sums) or cost.untouched <= self.untouched:
             return
         self.sent, self.untouched = cost.sent, cost.untouched
         if without is not None and report.purpose == "chat":
@@ -85,6 +89,7 @@ class Spending:
         """Take a call in; whether it is the first that is to be told of."""
         without = report.untouched
         if without is None:
+            self._sum_up(report)
             return False
         known = prices_here().of(model)
         self._price, self._known = known or RELATIVE.models["*"], known is not None
@@ -94,9 +99,7 @@ class Spending:
         untouched = self._price.of_input(without.tokens, own_prefix) / unit
         self.sent += sent
         self.untouched += untouched
-        report.session_cost = SessionCost(
-            sent=round(self.sent, 1), untouched=round(self.untouched, 1)
-        )
+        self._sum_up(report)
         if sent > untouched:
             brought_in = bool(report.inserted or report.restored)
             why = cause(report.prefix_broken_by, brought_in=brought_in)
@@ -105,6 +108,12 @@ class Spending:
             return False
         self.is_told = True
         return True
+
+    def _sum_up(self, report: Report) -> None:
+        """Say in a report what the session has cost by then: another process goes on from there."""
+        if self.untouched:
+            sums = round(self.sent, 1), round(self.untouched, 1)
+            report.session_cost = SessionCost(sent=sums[0], untouched=sums[1])
 
     def _prefixes(self, report: Report, without: Untouched) -> tuple[int, int]:
         """Leading tokens that the provider has seen before, with us and without us.

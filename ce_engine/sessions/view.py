@@ -368,7 +368,9 @@ class SessionView(SessionIndex):
             if moved.question is not None:
                 self.failed[moved.question] = moved
         self.requests, self.tool_runs = old.requests, old.tool_runs
-        self.batches, self.spending = old.batches, old.spending
+        self.batches = old.batches
+        if old.spending.untouched >= self.spending.untouched:
+            self.spending = old.spending
         self.stale_turns = [turn for turn in self.stale_turns if turn.turn_id not in self.turns]
 
     def _moved(self, turn: OpenTurn) -> OpenTurn:

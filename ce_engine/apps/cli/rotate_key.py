@@ -13,7 +13,13 @@ from ce_engine.apps.cli.options import AsJson, StoreUrl
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import reading
 from ce_engine.apps.present.output import number, print_json
-from ce_engine.errors import ConfigError, EncryptionKeyError, FileDamagedError, StoreError
+from ce_engine.errors import (
+    ConfigError,
+    DeletedBytesError,
+    EncryptionKeyError,
+    FileDamagedError,
+    StoreError,
+)
 from ce_engine.schema.scope import Scope
 
 
@@ -59,9 +65,10 @@ async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]
                 advance()
         with _noting(wrong):
             settings = await store.reseal_settings()
-        await (
-            store.purge()
-        )  # even where nothing was left to do: a run that was stopped may not have
+        with _noting(
+            wrong
+        ):  # even where nothing was left to do: a run that was stopped may not have
+            await store.purge()
         # Without a limit of time: it reads every session.
         if said := [*map(str, wrong), *await store.damaged()]:
             kinds = {type(each) for each in wrong}
@@ -74,7 +81,7 @@ def _noting(wrong: list[StoreError]) -> Iterator[None]:
     """One that cannot be opened is no reason to leave the others under the old key."""
     try:
         yield
-    except (FileDamagedError, EncryptionKeyError) as error:
+    except (FileDamagedError, EncryptionKeyError, DeletedBytesError) as error:
         # Without its traceback, whose cursors would keep the file from being written anew.
         wrong.append(type(error)(str(error)))
 

@@ -49,6 +49,9 @@ NOT_NEARER = "not_nearer"
 BELOW_FLOOR = "below_floor"
 """It scores far less than the best of its kind."""
 
+WITHOUT_ROOM = frozenset({OVER_BUDGET, OVER_CREDIT, OVER_RESERVE})
+"""Why a piece that was to go in did not."""
+
 LONG, CHARS_A_TOKEN = 20_000, 4
 """A longer text is not counted for saying that it did not go in; it has about a token for so many characters."""
 
@@ -97,6 +100,11 @@ class Nomination:
         """Leave one out that had no room."""
         self.decisions.append(decision)
         self.missed = True
+
+    def starves(self, near: Sequence[Candidate]) -> bool:
+        """Whether not even what is nearest to the question found room: then the prefix ends soon anyway."""
+        nearest = best(near).id
+        return any(d.block_id == nearest and d.reason in WITHOUT_ROOM for d in self.decisions)
 
     def with_free(self, withheld: Withheld) -> Nomination:
         """The same, told of what stayed out for what is withheld: smaller ones may have taken the room since."""
@@ -481,6 +489,11 @@ def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
         for order, m in enumerate(materials)
     ]
     return sorted(found, key=lambda c: (c.priority is not Priority.MUST, -c.score))
+
+
+def best(near: Sequence[Candidate]) -> Candidate:
+    """What is nearest to the question: of what was said, if there is any."""
+    return max(near, key=lambda each: (each.id.startswith(MESSAGE), each.score))
 
 
 def relevant(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -149,7 +149,7 @@ def _chain(kept: StoredSession) -> EventChain:
 
 def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionState:
     turns, evidence = kept.turns.values(), kept.evidence.values()
-    newest = next(reversed(turns), None) if not after_seq else None
+    newest = next(reversed(turns), None)
     return SessionState(
         head=replace(kept.head),
         rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],

@@ -154,7 +154,7 @@ def state(
     if found is None:
         return None
     this, *head = found
-    newest = connection.execute(_NEWEST_TURN, {"this": this}).first() if not after_seq else None
+    newest = connection.execute(_NEWEST_TURN, {"this": this}).first()
     return SessionState(
         head=rows.head(head),
         rows=messages(connection, this, after_seq),

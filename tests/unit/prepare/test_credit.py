@@ -14,6 +14,7 @@ from ce_engine import (
     CharBasedEstimator,
     ContextEngine,
     MemoryStore,
+    ModelCall,
     Report,
     RuntimeConfig,
     Scope,
@@ -158,8 +159,44 @@ def test_another_process_knows_what_was_saved(tmp_path: Path, kind: str) -> None
     second.sync.close()
 
 
+def test_two_processes_that_go_on_at_once_know_what_both_spent(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ce.db'}"
+    engines = [made(url, 300), made(url, 300)]
+
+    def another(engine: ContextEngine) -> ContextEngine:
+        assert engine.sync.flush()
+        return engines[engine is engines[0]]
+
+    app = HostApp(engines[0], SCOPE, [system("You help.")])
+    reports, *_ = talk(app, 40, 1, another)
+    for engine in engines:
+        engine.sync.close()
+    sums = [report.session_cost.untouched for report in reports if report.session_cost]
+    assert sums == sorted(sums)
+    least = sum(CACHED * report.untouched.tokens for report in reports if report.untouched)
+    assert sums[-1] > least
+
+
+def test_a_preview_is_what_goes_out(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(40):
+        asked = user(f"What was it that you said of number {n}, and of the lamp? 好")
+        call = ModelCall(SCOPE, [*app.messages, asked], config=config(300), request_id=f"r{n}")
+        looked = engine.sync.preview(call)
+        prepared = app.prepare(asked, config=config(300), request_id=f"r{n}", restore=False)
+        assert looked.report.token_used == prepared.report.token_used
+        app.commit(prepared, assistant(f"For lamp {n} bring the tent."))
+
+
 @pytest.mark.parametrize(
-    "odd", [{"sent": "x"}, {"sent": float("nan"), "untouched": 1e300}, 7, None]
+    "odd",
+    [
+        {"sent": "x"},
+        {"sent": float("nan"), "untouched": 1e300},
+        {"sent": -1.7e308, "untouched": 1.7e308},
+        7,
+        None,
+    ],
 )
 def test_sums_that_nobody_can_read_are_none(odd: object) -> None:
     """Whoever may write to the store may write anything."""

@@ -142,10 +142,7 @@ def test_a_transaction_that_began_before_is_named(
     assert deleted_by(url).bytes_left == ""
 
 
-def test_the_command_fails_and_rewrites(
-    url: str, of_app: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vacuuming, "OLDER_S", 0.1)
+def test_the_command_fails_and_rewrites(url: str, of_app: str) -> None:
     assert CANARY.encode() in files_of(url)
     at = ("--session", "mine", "--user", "ann", "--yes")
     done = ce("delete", *at, "--store", of_app)
