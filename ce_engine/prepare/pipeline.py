@@ -334,9 +334,15 @@ class _Assembly:
         """Whether what stands before earlier questions may leave for this one."""
         if not (self.policy.makes_room and self.held.costs):
             return False
-        is_paid = bool(self.named) or self.cutter.can_move(self.out.cut)
+        if self._is_paid:
+            return True
         moves = self.cutter.may_move(self.out.cut, self._room(0))  # then all is chosen anew
-        return is_paid or (not moves and made.starves(near))
+        return not moves and made.starves(near)
+
+    @property
+    def _is_paid(self) -> bool:
+        """Whether a prefix may end for this question: so much is saved, or it names something exactly."""
+        return bool(self.named) or self.cutter.can_move(self.out.cut)
 
     def _release(self) -> int:
         """Let what stands before the newest question go that has any; return its tokens."""
@@ -353,8 +359,7 @@ class _Assembly:
         """
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
         if self.policy is not TOOLS:
-            is_paid = bool(self.named) or cutter.can_move(cut)
-            return (is_paid or made.starves(near)) and cutter.may_move(cut, room)
+            return (self._is_paid or made.starves(near)) and cutter.may_move(cut, room)
         there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
         is_out = best(near).id not in there
         starves = cutter.is_full(cut, room) or (cutter.goes_on and is_out)

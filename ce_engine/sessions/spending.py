@@ -67,6 +67,8 @@ class Spending:
 
         Of two processes that go on at once, the sums of the one that knows more calls count.
         """
+        if "session_cost" not in turn.report:
+            return
         try:
             report = report_of(turn.turn_id, turn.report)
         except SchemaValidationError:
@@ -112,8 +114,8 @@ class Spending:
     def _sum_up(self, report: Report) -> None:
         """Say in a report what the session has cost by then: another process goes on from there."""
         if self.untouched:
-            sums = round(self.sent, 1), round(self.untouched, 1)
-            report.session_cost = SessionCost(sent=sums[0], untouched=sums[1])
+            sent, untouched = round(self.sent, 1), round(self.untouched, 1)
+            report.session_cost = SessionCost(sent=sent, untouched=untouched)
 
     def _prefixes(self, report: Report, without: Untouched) -> tuple[int, int]:
         """Leading tokens that the provider has seen before, with us and without us.

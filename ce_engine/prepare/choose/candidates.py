@@ -109,12 +109,8 @@ class Nomination:
     def with_free(self, withheld: Withheld) -> Nomination:
         """The same, told of what stayed out for what is withheld: smaller ones may have taken the room since."""
         free = max(0, self.left + withheld.tokens)
-        for decision in self.decisions:
-            if (
-                withheld.tokens
-                and decision.reason == withheld.why
-                and decision.token_estimate > free
-            ):
+        for decision in self.decisions if withheld.tokens else ():
+            if decision.reason == withheld.why and decision.token_estimate > free:
                 decision.reason, decision.room = OVER_BUDGET, free
         return self
 

@@ -230,7 +230,7 @@ class Cutter:
         if credit is None or not is_talk:
             return left
         credit -= cut.tokens + self.held.tokens if cut.moved else 0
-        few = self.policy.nearest if credit > 0 else self.policy.in_debt
+        few = self.policy.nearest if credit > 0 else self.policy.nearest_in_debt
         least = cost_together(found[:few], self.sources, self.config.locale)
         if self.in_debt:
             least = min(least, left - int(self.budget * FREED))

@@ -25,7 +25,7 @@ class CutPolicy:
         refilled: the same where a cut moves.
         near: of the score of the nearest message that goes out, what another one needs to be added to a prefix.
         nearest: so many pieces come back for a question, if there is room, whatever the session has saved.
-        in_debt: the same where its calls have cost more than without us.
+        nearest_in_debt: the same where its calls have cost more than without us.
     """
 
     name: str
@@ -40,7 +40,7 @@ class CutPolicy:
     refilled: float = 0.5
     near: float = 0.85
     nearest: int = 8
-    in_debt: int = 4
+    nearest_in_debt: int = 4
 
 
 CHAT = CutPolicy("chat", makes_room=True, low_water=0.4)
