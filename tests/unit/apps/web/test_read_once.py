@@ -20,6 +20,8 @@ from tests.unit.apps.web.visiting import read, visit
 
 
 WHO = {"id": REFUND.session_id, "user": REFUND.user_id}
+# The turns that are open and the newest are read with each state: they do not grow with a session.
+FEW = re.compile(r" AND status = |max\(ce_turns\.id\)")
 LARGE = ("ce_messages", "ce_evidence", "ce_turns", "ce_events", "ce_tool_calls", "ce_model_usage")
 TURN = urlencode({**WHO, "turn": 15})
 SESSION = urlencode(WHO)
@@ -33,7 +35,7 @@ def statements() -> Iterator[Counter[tuple[str, str]]]:
     def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
         text = " ".join(statement.split())
         of = re.search(r" FROM (\w+)", text)
-        if of and of[1] in LARGE and " AND status = " not in text:
+        if of and of[1] in LARGE and not FEW.search(text):
             found[text, repr(values)] += 1
 
     event.listen(Engine, "before_cursor_execute", note)
