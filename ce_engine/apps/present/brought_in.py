@@ -45,8 +45,11 @@ def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, in
         turns: the numbers of the session's turns, by the message that each answers.
     """
     tokens = sum(piece.tokens for piece in found.brought_in)
-    pieces = f"{number(len(found.brought_in))} pieces" if len(found.brought_in) != 1 else "1 piece"
-    said = f"{pieces}, {number(tokens)} tokens" if found.brought_in else "nothing"
+    said = (
+        f"{_pieces(len(found.brought_in))}, {number(tokens)} tokens"
+        if found.brought_in
+        else "nothing"
+    )
     screen.print(Text(f"\nBrought in for this turn: {said}", style="bold"))
     if found.asked and any(piece.features for piece in found.brought_in):
         print_under(screen, INDENT, clipped(found.asked, screen.width - INDENT - 2), before="asked")
@@ -58,10 +61,15 @@ def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, in
     for before in found.earlier:
         turn = turns.get(before.asked)
         where = f"since turn {turn}" if turn else "since an earlier turn"
-        said = f"{number(len(before.ids))} pieces, {number(before.tokens)} tokens, stand where they were sent {where}"
+        stands = "stands where it was" if len(before.ids) == 1 else "stand where they were"
+        said = f"{_pieces(len(before.ids))}, {number(before.tokens)} tokens, {stands} sent {where}"
         print_under(screen, INDENT, said, before="stays")
     if any(piece.features for piece in found.brought_in):
         print_under(screen, 0, LEGEND, style="dim")
+
+
+def _pieces(count: int) -> str:
+    return "1 piece" if count == 1 else f"{number(count)} pieces"
 
 
 def _print(screen: Console, piece: BroughtIn) -> None:
