@@ -9,7 +9,12 @@ from typing import Any
 from ce_engine.audit.derived_answers import derived_answers
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
-from ce_engine.errors import DeletedBytesError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.errors import (
+    DeletedBytesError,
+    FileDamagedError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+)
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
@@ -73,7 +78,8 @@ class DeletionMethods(Verifying):
         No user is the user `""`, and only that one. Other users' sessions are not touched.
 
         Raises:
-            FileDamagedError: all but what it names is deleted: that is damaged, and cannot be known for a session.
+            FileDamagedError: all but what it names is deleted: that is damaged, and cannot be known for a session,
+                or cannot be deleted.
             StoreUnavailableError: the store cannot do it now; try again.
         """
         return await self._then_forgotten(self._delete_user_data(account_id, user_id))
@@ -105,14 +111,19 @@ class DeletionMethods(Verifying):
         keys = {(info.account_id, info.user_id, info.session_id) for info in listed}
         keys |= await self._originals.keys_of(account_id, user_id)
         keys = {key for key in keys if key[:2] == (account_id, user_id)}
-        deleted = DeletionReport()
+        deleted, damaged = DeletionReport(), list[FileDamagedError]()
         try:
             for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
                 scope = Scope.of_stored(account_id, user_id, session_id)
-                deleted += await self._erase(scope, any_project=True)
+                try:
+                    deleted += await self._erase(scope, any_project=True)
+                except FileDamagedError as error:  # keeps none of the others
+                    damaged.append(error)
             deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
         finally:
             left = await self._purge()  # also of what went before something could not be deleted
+        if damaged:
+            raise damaged[0]
         await see_whole(self.store, account_id, user_id)
         return deleted + left
 
@@ -121,7 +132,7 @@ class DeletionMethods(Verifying):
         await self._land(scope)
         what, result = {"what": "session"}, None
         async with self._locks.hold(scope.key):
-            if await self._head(scope, any_project=any_project) is not None:
+            if await self._is_there(scope, any_project=any_project):
                 event = self._originals.deletion(scope, what, self.store)
                 result = await self._delete(scope, DeleteSession(event))
             self._sessions.forget(scope)
@@ -211,12 +222,25 @@ class DeletionMethods(Verifying):
             ) from error
         return DeletionReport(bytes_left=" ".join(filter(None, (left, of_originals))))
 
-    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
-        """The head of a session that is there, when everything of it that was accepted has landed."""
+    async def _is_there(self, scope: Scope, *, any_project: bool) -> bool:
+        """Whether there is such a session; as little as can be is read of it, since what is damaged is to go as well."""
+        await self._settle(scope)
+        if not (await answered(self.store.version(scope))).version:
+            return await self._head(scope, any_project=any_project) is not None
+        if not any_project:
+            await answered(self.store.evidence_rows(scope, []))  # refused to another project
+        return True
+
+    async def _settle(self, scope: Scope) -> None:
+        """Wait until everything that was accepted of a session has landed."""
         if not await self._journal.settle(scope):
             raise StoreUnavailableError(
                 "records of this session are still on their way to the store; delete it again"
             )
+
+    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
+        """The head of a session that is there."""
+        await self._settle(scope)
         state = await answered(
             self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         )

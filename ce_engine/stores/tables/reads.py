@@ -64,10 +64,8 @@ def key_values(scope: Scope) -> dict[str, str]:
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id, _s.c.project_id, _IS_THERE).where(of_key())
-MOST = 0x7FFFFFFF
-"""No version is greater; a sum of what somebody put there may be more than SQLite counts."""
 _SETTINGS = (
-    select(func.coalesce(func.sum(tables.settings.c.version.bitwise_and(MOST)), 0))
+    select(func.coalesce(func.sum(tables.settings.c.version.bitwise_and(rows.MOST)), 0))
     .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
     .scalar_subquery()
 )

@@ -72,6 +72,8 @@ def _numbers(count: int, values: Sequence[Any]) -> Sequence[int]:
 
 
 _BLOBS = ("salt", "macs", "macs_mac", "head_mac")
+MOST = 0x7FFFFFFF
+"""No version or number of rows is greater; a sum of what somebody put there may be more than SQLite counts."""
 _COUNTS = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "access_count")
 
 
@@ -79,6 +81,16 @@ def session_values(row: Values) -> Values:
     """A session's own row as the database has it, of the types that its columns have."""
     _numbers(len(_COUNTS), [row[name] for name in _COUNTS])
     return row | {name: tables.as_bytes(row[name]) for name in _BLOBS}
+
+
+def mended_session(row: Values) -> Values:
+    """A session's own row with nothing in place of what its columns do not have: it is to be deleted."""
+    numbers = {name: row[name] for name in _COUNTS}
+    for name, value in numbers.items():
+        if value.__class__ is not int or not 0 <= value < MOST:
+            numbers[name] = 0
+    blobs = {n: tables.as_bytes(row[n]) for n in _BLOBS if isinstance(row[n], (bytes, memoryview))}
+    return row | dict.fromkeys(_BLOBS, b"") | blobs | numbers | {"frameworks": None}
 
 
 def names(values: Sequence[Any]) -> list[str] | None:

@@ -17,7 +17,7 @@ from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.codec import from_json, to_json, unescape
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import StoredSetting
-from ce_engine.stores.tables import reads, rows, tables
+from ce_engine.stores.tables import rows, tables
 from ce_engine.stores.tables.compiled_statements import Command, Query, inserting
 
 
@@ -99,7 +99,7 @@ def _opened(value: Any) -> Any:
 
 def _as_kept(version: Any, value: Any, macs: Any) -> StoredSetting:
     """A row without its value opened; SQLite keeps in a column what somebody puts there, of any type."""
-    is_version = isinstance(version, int) and 0 <= version <= reads.MOST
+    is_version = isinstance(version, int) and 0 <= version <= rows.MOST
     is_macs = isinstance(macs, bytes | memoryview | None)
     kept = bytes(macs or b"") if is_macs else b""
     if len(kept) not in (0, 2 * setting_macs.BYTES):

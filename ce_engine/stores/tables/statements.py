@@ -56,6 +56,7 @@ ALL_ROWS = {
     for table, content in CONTENT.items()
 }
 """Rows as the database has them, for their MACs."""
+EVENT_NUMBERS = Query(select(tables.events.c.seq).where(tables.events.c.session == _THIS))
 EVENT_MACS = Query(
     select(tables.events.c.seq, tables.events.c.macs)
     .where(tables.events.c.session == _THIS, tables.events.c.macs.is_not(None))

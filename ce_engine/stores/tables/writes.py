@@ -60,7 +60,7 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = head_of(connection, scope)
+    found = head_of(connection, scope, is_deleted=isinstance(writes[0], DeleteSession))
     new = found is None or not found["salt"]
     there = 0 if found is None or new else found["version"]
     row_rules.check_version(scope, expected_version, there)
@@ -86,10 +86,15 @@ def apply(
     return finish(change, found, not WHOLE.isdisjoint(map(type, writes)))
 
 
-def head_of(connection: Connection, scope: Scope) -> rows.Values | None:
-    """The session's row, as the database has it."""
+def head_of(
+    connection: Connection, scope: Scope, *, is_deleted: bool = False
+) -> rows.Values | None:
+    """The session's row, as the database has it; damaged or not where it is to be deleted."""
     found = sql.HEAD_TO_MOVE.first(connection, reads.key_values(scope))
-    return None if found is None else rows.session_values(found._asdict())
+    if found is None:
+        return None
+    row = found._asdict()
+    return rows.mended_session(row) if is_deleted else rows.session_values(row)
 
 
 def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:
@@ -155,7 +160,7 @@ def finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
         "macs_mac": total,
     }
     if is_other:
-        row = head_of(change.connection, change.scope) or row
+        row = head_of(change.connection, change.scope, is_deleted=change.ended) or row
     row = row | values | {name: write(values[name]) for name, write in _WRITES.items()}
     values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])
@@ -286,6 +291,10 @@ def _replace_document(change: TableChange, write: ReplaceDocument) -> None:
 
 def _delete_session(change: TableChange, write: DeleteSession) -> None:
     delete_session(change)
+    # Its own row may be damaged, and is to go all the same: no event has this number.
+    there = sql.EVENT_NUMBERS.all(change.connection, {"this": change.this})
+    numbers = [n for (n,) in there if isinstance(n, int) and n < rows.MOST]
+    change.head.last_event_seq = max(change.head.last_event_seq, *numbers)
     _append_events(change, AppendEvents([write.event]))
 
 
