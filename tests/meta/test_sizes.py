@@ -16,15 +16,15 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10550,
-    "ce_engine/audit": 3420,
+    "ce_engine/apps": 10560,
+    "ce_engine/audit": 3440,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4910,
     "ce_engine/runtime": 1465,
     "ce_engine/schema": 2990,
     "ce_engine/sessions": 1690,
-    "ce_engine/stores": 8450,
+    "ce_engine/stores": 8460,
     "ce_engine/testing": 2440,
     "ce_engine/text": 5500,
     "ce_engine/turns": 5970,
