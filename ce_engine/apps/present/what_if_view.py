@@ -105,6 +105,10 @@ class WhatIfView:
         self.prefixes = (replay.prefix, replay.prefix_instead)
         self.was = _fates(self.sent, self.why, self._messages)
         self.then = _fates(self.instead, self.why_instead, self._messages)
+        self.twice = tuple(
+            len(_quoted(why) & {part.message_id for part in sent.parts})
+            for sent, why in ((self.sent, self.why), (self.instead, self.why_instead))
+        )
         self.changes = list(self._changes())
 
     def _changes(self) -> Iterator[Change]:
@@ -164,7 +168,15 @@ class WhatIfView:
                 count=after[QUOTED],
             )
         elif before[QUOTED] > after[QUOTED] and after[MESSAGE] > before[MESSAGE]:
-            yield say("what was quoted before the question goes out as messages instead")
+            yield (
+                say(
+                    "what was quoted before the question goes out as messages; {count} of them stand quoted all the same, where "
+                    "earlier turns put them, so that what is there stays as a provider may have cached it: they are paid for twice",
+                    count=self.twice[1],
+                )
+                if self.twice[1]
+                else say("what was quoted before the question goes out as messages instead")
+            )
         one, other = (prefix or 0 for prefix in self.prefixes)
         if one > other and was.cut != then.cut == "moved":
             yield say(
@@ -242,15 +254,9 @@ class WhatIfView:
         self, table: PriceTable, price: ModelPrice | None, say: Say = ENGLISH
     ) -> list[SumLine]:
         """Messages, tokens and what the input of this one call costs, in both."""
-        before, after = self.counts()
-        kinds = (
-            (say("messages that go out"), (len(self.sent.parts), len(self.instead.parts))),
-            (say("quoted before the question"), (before[QUOTED], after[QUOTED])),
-            (say("left out"), (before[OUT], after[OUT])),
-            (say("budget"), (self.sent.budget or 0, self.instead.budget or 0)),
-            (say("tokens"), (self.sent.tokens, self.instead.tokens)),
-        )
-        found = [SumLine(name, number(a), number(b), _more(b - a)) for name, (a, b) in kinds]
+        found = [
+            SumLine(name, number(a), number(b), _more(b - a)) for name, a, b in self._figures(say)
+        ]
         if None not in self.prefixes:
             one, other = (prefix or 0 for prefix in self.prefixes)
             name = say("of these like the call before, and cacheable")
@@ -258,6 +264,22 @@ class WhatIfView:
         if price is not None:
             found += self._costs(table, price, say)
         return found
+
+    def _figures(self, say: Say) -> Iterator[tuple[str, int, int]]:
+        """Messages and tokens of both; a part of the figure above begins with dots."""
+        (one, other), (before, after) = (self.sent, self.instead), self.counts()
+        yield say("messages that go out"), len(one.parts), len(other.parts)
+        if any(self.twice):
+            yield say("… quoted all the same"), *self.twice
+        out = (counts[OUT] + counts[QUOTED] for counts in (before, after))
+        yield say("left out"), *out
+        yield say("… quoted before a question"), before[QUOTED], after[QUOTED]
+        yield say("budget"), one.budget or 0, other.budget or 0
+        yield say("tokens"), one.tokens, other.tokens
+        said = (sent.tokens - sent.put_in - sent.extras for sent in (one, other))
+        yield say("… messages"), *said
+        yield say("… rules and quotes put in"), one.put_in, other.put_in
+        yield say("… tools' schemas, beginning of the reply"), one.extras, other.extras
 
     def _costs(self, table: PriceTable, price: ModelPrice, say: Say) -> Iterator[SumLine]:
         """What both inputs cost after the call before; and alike, with nothing cached of either."""
@@ -294,6 +316,12 @@ def _more(value: int) -> str:
 def _standing(why: Explanation) -> set[str]:
     """What stands where earlier turns put it."""
     return {name for each in why.earlier for name in each.ids}
+
+
+def _quoted(why: Explanation) -> set[str]:
+    """What stands quoted before a question, by the ids of messages and evidence."""
+    now = {piece.id for piece in why.brought_in if piece.kind in ("message", "evidence")}
+    return now | _standing(why)
 
 
 def _fates(sent: Sent, why: Explanation, messages: Mapping[str, Message]) -> Mapping[Key, Fate]:

@@ -149,8 +149,7 @@ class ReportWriter:
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between
         bodies = self.bodies
-        before, head = bodies.sent, (("tools", report.estimator), extras.get("tools", 0))
-        body: list[Unit] = [head, *self._body()]
+        before, body = bodies.sent, self.body(report.estimator, extras)
         if (same := bodies.follow(body)) is not None:
             units, report.prefix_tokens_unchanged = same
             if units < len(before):
@@ -168,8 +167,11 @@ class ReportWriter:
             return "pruned"
         return "left_out" if self.call.by_hand else "app"
 
-    def _body(self) -> list[Unit]:
-        """The body as units, in the order in which it goes out."""
+    def body(self, estimator: str, extras: Mapping[str, int]) -> list[Unit]:
+        """The body as units, in the order in which it goes out: the tools, as they are counted, before the messages."""
+        return [(("tools", estimator), extras.get("tools", 0)), *self._messages()]
+
+    def _messages(self) -> list[Unit]:
         line = self.outcome.line
         items: dict[Any, MessageItem] = {item.index: item for item in line.system}
         for group in line.groups:
