@@ -12,10 +12,11 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import number
 from ce_engine.apps.present.reasons import GOES_BACK
-from ce_engine.apps.present.turn_view import Fates, in_order
+from ce_engine.apps.present.turn_view import Fates, Fold, Row, folded, in_order, turn_rows
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import Explanation, PassedOver, Replay, Sent, SentPart
+from ce_engine.schema.report import Report
 from ce_engine.text.tokens.prices import ModelPrice, PriceTable
 
 
@@ -98,6 +99,7 @@ class WhatIfView:
         assert replay.instead is not None
         assert replay.why is not None
         assert replay.why_instead is not None
+        self._replay = replay
         self._links, stored = links, links.document.session.messages
         self._messages = {m.message_id: m for m in stored if m.message_id}
         self.sent, self.instead = replay.sent, replay.instead
@@ -142,6 +144,19 @@ class WhatIfView:
         is_listed, name = key
         message = self._messages.get(str(name))
         return is_listed, int(name) if is_listed else (message.seq or 0) if message else 0
+
+    def ordered(self, report: Report, say: Say = ENGLISH) -> list[Row | Fold]:
+        """The other input as a turn shows its own: messages in their order, neighbours that are left out together.
+
+        Args:
+            report: of the turn, as it is stored.
+            say: the language.
+        """
+        why = self.why_instead
+        told = {"prune_decisions": why.decisions, "recall": why.recall, "cut": why.cut}
+        replay = self._replay.model_copy(update={"sent": self.instead})
+        rows = turn_rows(replay, why, report.model_copy(update=told), self._links, say)
+        return folded(rows)
 
     def ways(self, say: Say = ENGLISH) -> list[tuple[str, str, int]]:
         """How many messages go from what to what, the most first."""

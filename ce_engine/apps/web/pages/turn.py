@@ -339,6 +339,7 @@ def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -
     table, call = priced_by(calls, reader.prices), calls[stored.at]
     return {
         "changes": view.changes,
+        "ordered": view.ordered(stored.report, say) if stored.report else [],
         "ways": view.ways(say),
         "differences": list(view.reasons(say)),
         "sums": view.sums(table, table.of(call.model, call.provider), say),
