@@ -35,6 +35,7 @@ from ce_engine.turns.report.payload import (
     TOOL_RESULTS,
     injected,
     payload_tokens,
+    put_in,
 )
 
 
@@ -124,15 +125,10 @@ class ReportWriter:
         }
 
     def _put_in(self) -> dict[Layer, int]:
-        """What was put in by layer; what stands around the texts counts as the largest one's."""
-        outcome, found = self.outcome, dict[Layer, int]()
-        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
-        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
-        for layer, text in texts:
-            found[layer] = found.get(layer, 0) + self.count(text)
-        if found:
-            largest = max(found, key=lambda layer: found[layer])
-            found[largest] += outcome.injected_tokens - sum(found.values())
+        """What was put in by layer."""
+        found = dict[Layer, int]()
+        for context, tokens in put_in(self.outcome, self.count).items():
+            found[CONTEXTS[context]] = found.get(CONTEXTS[context], 0) + tokens
         return found
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
