@@ -56,8 +56,9 @@ ANSWER = "About {0}: you chose the cheaper of two options, the one with a warran
 class Shop:
     """The app: it leaves the talk to the engine, and sends what that puts together."""
 
-    def __init__(self, engine: ContextEngine, scope: Scope = SHOP) -> None:
+    def __init__(self, engine: ContextEngine, scope: Scope = SHOP, *, tools: bool = True) -> None:
         self.engine, self.scope, self.reports = engine, scope, list[Report]()
+        self.tools = [STOCK] if tools else []
         self._calls = count(1)
 
     def talk(self, questions: int) -> None:
@@ -69,7 +70,7 @@ class Shop:
             topic = TOPICS[n % len(TOPICS)]
             if n == 8:
                 self.record(POLICY)
-            if n % 6 == 0:
+            if n % 6 == 0 and self.tools:
                 self.look_up("oak table")
             else:
                 self.ask(ASKED[n % 3].format(topic), ANSWER.format(topic, n))
@@ -93,7 +94,7 @@ class Shop:
         self._call(result, f"There are 4 of the {item}.")
 
     def _call(self, new: Message, answer: str, *calls: ToolRequest) -> Report:
-        made = self.engine.sync.prepare_turn(self.scope, [SYSTEM, new], SHOP_CONFIG, tools=[STOCK])
+        made = self.engine.sync.prepare_turn(self.scope, [SYSTEM, new], SHOP_CONFIG, tools=self.tools)
         said = Message(role=Role.ASSISTANT, content=answer, tool_calls=list(calls) or None)
         report = made.report
         usage = Usage(report.token_used, 20)

@@ -192,8 +192,8 @@ class SessionCosts:
             yield (
                 say("by hand"),
                 say(
-                    "{calls} by hand, where we keep the talk: beside them stands the cost of sending all "
-                    "of it each time",
+                    "{calls} by hand, where we keep the talk: beside them stands the cost of sending all of it each "
+                    "time, with the rules that the app stored and the evidence that it recorded for each question",
                     calls=_calls(found.by_talk, say),
                 ),
             )
@@ -259,6 +259,11 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
         what = say("all of the talk, ") if call.beside == "talk" else ""
+        if call.put_in:
+            what = say(
+                "all of the talk, and {count} tokens of rules and evidence that the app put in, ",
+                count=call.put_in,
+            )
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
         yield say("without us"), f"{without}{say(': ')}{what}{made}"

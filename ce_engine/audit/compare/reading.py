@@ -154,6 +154,7 @@ def _with_report(call: CallRecord, stored: Mapping[str, Any]) -> CallRecord:
             call,
             untouched=without["tokens"],
             untouched_prefix=without.get("prefix"),
+            put_in=without.get("put_in", 0),
             beside=without.get("by", "app"),
             cause=cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
         )

@@ -17,16 +17,13 @@ from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.degradation import SETTING_UNVERIFIED
-from ce_engine.schema.enums import Layer, Origin
+from ce_engine.schema.enums import Layer
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import LayerReport, PruneDecision, Report, Untouched
-from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.schema.report import LayerReport, PruneDecision, Report
+from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.settings import CONSTRAINTS
 from ce_engine.sessions.bodies import LaneBodies, Unit
-from ce_engine.sessions.spending import DEARER
-from ce_engine.sessions.view import SessionView
-from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import causes, figures
 from ce_engine.turns.report.payload import (
@@ -226,71 +223,6 @@ class ReportWriter:
 
     def _injected(self, text: str) -> Unit:
         return (TEXT, hash(text)), self.count(text)
-
-
-@dataclass(frozen=True, slots=True)
-class UntouchedWriter:
-    """Tells what the same call would have been without us, and when that has become noticeably less.
-
-    `restores`: the app leaves its history to us.
-    """
-
-    call: ModelCall
-    view: SessionView
-    counter: Counter
-    places: Sequence[int | None]
-    restores: bool
-
-    def report(self, report: Report, extras: Mapping[str, int], *, same: bool) -> None:
-        """Fill the report of what went out in.
-
-        Args:
-            report: of the call.
-            extras: tokens that go out beside the messages, by kind.
-            same: the app's own list went out as it is.
-        """
-        report.untouched = without = self._untouched(report, extras)
-        bodies = self._bodies(report)
-        if without is not None and without.by == "app" and same and bodies.is_own:
-            without.prefix = (
-                report.prefix_tokens_unchanged
-            )  # now and before, the very same went out
-        if report.purpose == "chat":
-            bodies.is_own = same
-        spending = self.view.spending
-        if spending.add(report, self.call.model_hint or ""):
-            report.warnings.append(DEARER)
-            report.dearer_causes = dict(spending.causes.most_common())
-
-    def _untouched(self, report: Report, extras: Mapping[str, int]) -> Untouched | None:
-        call, bodies = self.call, self._bodies(report)
-        if report.purpose != "chat":
-            return Untouched(tokens=report.tokens_before)
-        head, more = ("tools", report.estimator), sum(extras.values()) - extras.get("tools", 0)
-        if call.by_hand:
-            system = [m for m in call.messages if m.origin is Origin.SYSTEM]
-            said = tuple(hash(m.message.content) for m in system)
-            tools = extras.get("tools", 0) + sum(map(self.counter.host, system))
-            rows = self.view.rows
-            talk = bodies.whole.follow(((*head, said), tools), report.lane, rows, self._tokens)
-            return Untouched(by="talk", tokens=talk[0] + more, prefix=talk[1])
-        if self.restores:
-            return None
-        prefix = bodies.own.follow(
-            (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
-        )
-        # Where anything was changed, as its messages are, and not in the forms that went out.
-        is_whole = report.token_used == report.tokens_before
-        whole = report.tokens_before if is_whole else bodies.own.tokens + sum(extras.values())
-        return Untouched(tokens=whole, prefix=prefix)
-
-    def _bodies(self, report: Report) -> LaneBodies:
-        return self.view.lane(report.lane).bodies_of(ours=self.restores)
-
-    def _tokens(self, row: MessageRow) -> int:
-        """Tokens of a stored message by this call's counter."""
-        counter = self.counter
-        return row.tokens if row.counted_by == counter.name else counter.message(row.message)
 
 
 def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:
