@@ -171,8 +171,8 @@ class WhatIfView:
         """How many messages there are of each kind, as it was and instead."""
         return [Counter(fate.kind for fate in fates.values()) for fates in (self.was, self.then)]
 
-    def reasons(self, say: Say = ENGLISH) -> Iterator[str]:
-        """Why the two differ, in sentences."""
+    def reasons(self, say: Say = ENGLISH, least: int = 0) -> Iterator[str]:
+        """Why the two differ, in sentences; `least` tokens alike are cached, and no fewer."""
         was, then = self.why, self.why_instead
         yield from self._of_cuts(was, then, say)
         before, after = self.counts()
@@ -193,7 +193,7 @@ class WhatIfView:
                 else say("what was quoted before the question goes out as messages instead")
             )
         one, other = (prefix or 0 for prefix in self.prefixes)
-        if one > other and was.cut != then.cut == "moved":
+        if one > max(other, least - 1) and was.cut != then.cut == "moved":
             yield say(
                 "A new cut ends the cached prefix: this call begins like the one before for {now} tokens instead of {before}, and "
                 "is dearer for it once; the calls after it begin alike again.",
@@ -274,7 +274,15 @@ class WhatIfView:
         ]
         if None not in self.prefixes:
             one, other = (prefix or 0 for prefix in self.prefixes)
-            name = say("of these like the call before, and cacheable")
+            least = price.cached_from if price is not None else 0
+            name = (
+                say("of these like the call before, and cacheable")
+                if max(one, other) >= least
+                else say(
+                    "of these like the call before, too few to be cached (from {least} on)",
+                    least=least,
+                )
+            )
             found.append(SumLine(name, number(one), number(other), _more(other - one)))
         if price is not None:
             found += self._costs(table, price, say)
@@ -285,14 +293,14 @@ class WhatIfView:
         (one, other), (before, after) = (self.sent, self.instead), self.counts()
         yield say("messages that go out"), len(one.parts), len(other.parts)
         if any(self.twice):
-            yield say("… quoted all the same"), *self.twice
-        out = (counts[OUT] + counts[QUOTED] for counts in (before, after))
-        yield say("left out"), *out
+            yield say("… quoted all the same"), self.twice[0], self.twice[1]
+        gone, gone_then = (counts[OUT] + counts[QUOTED] for counts in (before, after))
+        yield say("left out"), gone, gone_then
         yield say("… quoted before a question"), before[QUOTED], after[QUOTED]
         yield say("budget"), one.budget or 0, other.budget or 0
         yield say("tokens"), one.tokens, other.tokens
-        said = (sent.tokens - sent.put_in - sent.extras for sent in (one, other))
-        yield say("… messages"), *said
+        said, said_then = (sent.tokens - sent.put_in - sent.extras for sent in (one, other))
+        yield say("… messages"), said, said_then
         yield say("… rules and quotes put in"), one.put_in, other.put_in
         yield say("… tools' schemas, beginning of the reply"), one.extras, other.extras
 

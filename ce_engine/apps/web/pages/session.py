@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.amounts import cached_share, effect, saved_share
+from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
@@ -171,6 +171,7 @@ async def costs(request: Request) -> Response:
         marks={name: say(text) for name, text in MARKS.items()},
         saved_share=saved_share,
         cached_share=cached_share,
+        cached_words=cached_words,
         effect=effect,
     )
 

@@ -337,12 +337,13 @@ def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -
     view = WhatIfView(replay, Links(stored.document, stored.turns))
     calls = calls_of(stored.document, stored.turns)
     table, call = priced_by(calls, reader.prices), calls[stored.at]
+    price = table.of(call.model, call.provider)
     return {
         "changes": view.changes,
         "ordered": view.ordered(stored.report, say) if stored.report else [],
         "ways": view.ways(say),
-        "differences": list(view.reasons(say)),
-        "sums": view.sums(table, table.of(call.model, call.provider), say),
+        "differences": list(view.reasons(say, price.cached_from if price else 0)),
+        "sums": view.sums(table, price, say),
         "money": Amounts(table).source(say),
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
         "near": [piece for piece in view.why_instead.passed_over if piece.score is not None],
