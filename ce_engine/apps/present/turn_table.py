@@ -44,7 +44,7 @@ INDENT = 5
 NAME = 10
 
 LEGEND = (
-    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened): messages of the app's own list · rest(ored): stored messages · inj(ected): texts put in · "
+    "turn: a model call with its retries · sent: messages of the app, sent/given · drop, short(ened): messages of the app's own list · rest(ored): stored messages · inj(ected): texts put in · "
     "same: how much of it begins like the call before · cost: of the input; without: what it would be without us"
 )
 

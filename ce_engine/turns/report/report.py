@@ -54,19 +54,10 @@ class ReportWriter:
 
     def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
         """Fill the report in; `extras` are the tokens that go out beside the messages."""
-        outcome, plan = self.outcome, self.outcome.plan
+        outcome = self.outcome
         report.token_budget, report.token_used = budget, outcome.used
         report.tokens_before = outcome.before
-        report.messages_in = len(self.call.messages)
-        report.messages_sent = len(plan)
-        kinds = Tally(map(type, plan))
-        report.kept = kinds[Keep] + kinds[Extend]
-        report.shortened, report.restored = outcome.shortened, outcome.restored
-        report.inserted = kinds[Insert] + kinds[Extend]
-        report.orphans_removed = len(outcome.line.orphans)
-        report.dropped = (
-            report.messages_in - report.kept - report.shortened - report.orphans_removed
-        )
+        self._messages_of(report)
         report.results_saved = saved_by_kind(outcome)
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
@@ -86,6 +77,20 @@ class ReportWriter:
             report.over_budget_causes = causes(self._parts(report.payload_tokens), budget)
         self._prefix(report, extras)
         return report
+
+    def _messages_of(self, report: Report) -> None:
+        """How many messages there were, and what became of them."""
+        outcome, plan = self.outcome, self.outcome.plan
+        report.messages_in = len(self.call.messages)
+        report.messages_sent = len(plan)
+        kinds = Tally(map(type, plan))
+        report.kept = kinds[Keep] + kinds[Extend]
+        report.shortened, report.restored = outcome.shortened, outcome.restored
+        report.inserted = kinds[Insert] + kinds[Extend]
+        report.orphans_removed = len(outcome.line.orphans)
+        # Of the app's own alone: by hand, stored ones are shortened, too.
+        orphans = sum(item.index is not None for item in outcome.line.orphans)
+        report.dropped = report.messages_in - report.kept - kinds[Shorten] - orphans
 
     def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
         """The payload by what an app can do something about."""

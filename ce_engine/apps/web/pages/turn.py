@@ -21,7 +21,7 @@ from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
-from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
@@ -231,6 +231,7 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
     return {
         "report": report,
         "layers": layers,
+        "sent_words": sent_words(report, say) if report else "",
         "reasons": list(report_lines(report, say)) if report else [],
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from ce_engine import create_context_engine
-from tests.hosts.cli_host import url_of
+from tests.hosts.cli_host import ce, url_of
 from tests.hosts.shop_host import INVOICE, SHOP, Shop
 from tests.unit.apps.web.visiting import visit
 
 
 WHO = {"id": SHOP.session_id, "user": SHOP.user_id}
-TURNS = 34
+TURNS = 32
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +48,19 @@ def test_what_if_shows_the_other_input_in_its_order(pages: TestClient) -> None:
     questions = [n for n, item in enumerate(items) if item.startswith("user")]
     assert len(questions) > 20
     assert questions == sorted(questions)
+
+
+def test_no_turn_counts_fewer_than_no_messages(url: str, pages: TestClient) -> None:
+    """What is stored is shortened, too: it is none of those that the app gave with the question."""
+    engine = create_context_engine(url)
+    reports = engine.sync.list_reports(SHOP)
+    engine.sync.close()
+    assert any(report.shortened and report.restored for report in reports)
+    assert {report.dropped for report in reports} == {0}
+    for turn in (14, TURNS):
+        text = plain(pages.get("/turn", params={**WHO, "turn": str(turn)}).text)
+        report = reports[turn - 1]
+        told = f"{report.messages_sent} sent: 2 of the 2 that the app gave, {report.restored} brought back whole"
+        assert told in text
+    lines = ce("report", SHOP.session_id, "--store", url, columns=200).stdout.splitlines()
+    assert {line.split()[1] for line in lines if re.match(r" +\d+ +\d", line)} == {"2/2"}
