@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -9,9 +10,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from ce_engine import create_context_engine
+from ce_engine.apps.web.links import costs_url, session_url
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.shop_host import INVOICE, SHOP, Shop
-from tests.unit.apps.web.visiting import visit
+from tests.unit.apps.web.visiting import texts, visit
 
 
 WHO = {"id": SHOP.session_id, "user": SHOP.user_id}
@@ -63,4 +65,48 @@ def test_no_turn_counts_fewer_than_no_messages(url: str, pages: TestClient) -> N
         told = f"{report.messages_sent} sent: 2 of the 2 that the app gave, {report.restored} brought back whole"
         assert told in text
     lines = ce("report", SHOP.session_id, "--store", url, columns=200).stdout.splitlines()
-    assert {line.split()[1] for line in lines if re.match(r" +\d+ +\d", line)} == {"2/2"}
+    assert {line.split()[1] for line in lines if re.match(r" +\d+ +\d", line)} == {"2/2", "4/4"}
+
+
+def table_of(html: str) -> list[dict[str, str]]:
+    """The table of turns, a row a turn, by the first words of its heads."""
+    part = html.split('id="turns"')[1]
+    heads = [head.removesuffix(" ↓") for head in texts(part, "th")]
+    rows = re.findall(r"<tr>(?!\s*<th)(.*?)</tr>", part, re.DOTALL)
+    return [dict(zip(heads, texts(row, "td"), strict=True)) for row in rows]
+
+
+def test_the_table_of_turns_has_their_costs_and_is_sorted_by_them(
+    url: str, pages: TestClient
+) -> None:
+    """The page opens without them; they are those of `ce report`."""
+    page = pages.get(session_url(SHOP.user_id, SHOP.session_id)).text
+    assert {row["cost of inputs"] for row in table_of(page)} == {"…"}
+    part = pages.get(costs_url(SHOP.user_id, SHOP.session_id)).text
+    rows = table_of(part)
+    assert [int(row["turn"]) for row in rows] == list(range(1, TURNS + 1))
+    found = {row["turn"]: row["cost of inputs (USD)"] for row in rows}
+    told = json.loads(ce("report", SHOP.session_id, "--store", url, "--json").stdout)
+    assert found == {str(turn["turn"]): f"{turn['cost']['sent']:.6f}" for turn in told}
+    assert {row["rules"] for row in rows} == {str(told[0]["report"]["payload_tokens"]["rules"])}
+    orders = {
+        "cost": lambda turn: turn["cost"]["sent"],
+        "tokens": lambda turn: turn["report"]["token_used"],
+        "effect": lambda turn: turn["cost"]["sent"] - turn["cost"]["untouched"],
+    }
+    for order, key in orders.items():
+        part = pages.get(costs_url(SHOP.user_id, SHOP.session_id, order=order)).text
+        wanted = [turn["turn"] for turn in sorted(told, key=key, reverse=True)]
+        assert [int(row["turn"]) for row in table_of(part)] == wanted, order
+        assert 'aria-sort="descending"' in part
+
+
+def test_the_table_of_a_trace_names_answers_by_turn_and_first_words(pages: TestClient) -> None:
+    page = pages.get("/turn", params={**WHO, "turn": "10"}).text
+    evidence = re.search(r'href="(/evidence[^"]*)"', page)
+    assert evidence is not None
+    html = pages.get(evidence[1].replace("&amp;", "&")).text
+    readers = re.findall(r'class="readers">(.*?)</ul>', html, re.DOTALL)
+    assert readers
+    for each in texts("".join(readers), "li"):
+        assert re.match(r"turn \d+ \S+", each), each
