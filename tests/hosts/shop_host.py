@@ -19,7 +19,10 @@ from ce_engine import (
     StoreConfig,
     ToolRequest,
     Usage,
+    create_context_engine,
 )
+from ce_engine.ports.store import Store
+from ce_engine.testing import IdsInOrder
 
 
 SHOP = Scope(session_id="shop-talk", user_id="mara", project_id="shop")
@@ -51,6 +54,11 @@ ASKED = (
     "Draft a short note to the team about {0}, friendly and clear, and with a date.",
 )
 ANSWER = "About {0}: you chose the cheaper of two options, the one with a warranty of {1} months, since the other needed a permit. Lena wrote it down in the green folder."
+
+
+def shop_engine(store: Store | str, ids: str = "shop-") -> ContextEngine:
+    """Its engine; ids in order, as what goes out over a budget follows their tokens."""
+    return create_context_engine(store, id_generator=IdsInOrder(ids))
 
 
 class Shop:
@@ -94,7 +102,9 @@ class Shop:
         self._call(result, f"There are 4 of the {item}.")
 
     def _call(self, new: Message, answer: str, *calls: ToolRequest) -> Report:
-        made = self.engine.sync.prepare_turn(self.scope, [SYSTEM, new], SHOP_CONFIG, tools=self.tools)
+        made = self.engine.sync.prepare_turn(
+            self.scope, [SYSTEM, new], SHOP_CONFIG, tools=self.tools
+        )
         said = Message(role=Role.ASSISTANT, content=answer, tool_calls=list(calls) or None)
         report = made.report
         usage = Usage(report.token_used, 20)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ce_engine import ContextEngine, Report, create_context_engine
+from ce_engine import ContextEngine, Report
 from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.text.tokens.call_tokens import PRIMING
 from tests.hosts.cli_host import ce, url_of
-from tests.hosts.shop_host import POLICY, Shop
+from tests.hosts.shop_host import POLICY, Shop, shop_engine
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def engine(url: str) -> Iterator[ContextEngine]:
-    made = create_context_engine(url)
+    made = shop_engine(url)
     yield made
     made.sync.close()
 
@@ -85,7 +85,7 @@ def test_a_new_rule_is_no_prefix_without_us_either(engine: ContextEngine) -> Non
 
 def test_what_is_brought_back_follows_what_the_talk_alone_has_saved(url: str) -> None:
     """What the app put in makes nothing cheaper that we send: credit is told without it, by the next process, too."""
-    engine = create_context_engine(url)
+    engine = shop_engine(url)
     shop = Shop(engine, tools=False)
     shop.talk(24)
     engine.sync.close()
@@ -93,7 +93,7 @@ def test_what_is_brought_back_follows_what_the_talk_alone_has_saved(url: str) ->
     assert cost is not None
     assert cost.talk is not None
     assert cost.talk < cost.untouched
-    second = create_context_engine(url)
+    second = shop_engine(url, "second-")
     shop.engine = second
     report = shop.ask("When is the invoice INV-2041 due, and over how much is it?", "14 March.")
     assert report.recall is not None

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from ce_engine import create_context_engine
 from ce_engine.apps.web.links import costs_url, session_url
 from tests.hosts.cli_host import ce, url_of
-from tests.hosts.shop_host import INVOICE, SHOP, Shop
+from tests.hosts.shop_host import INVOICE, SHOP, Shop, shop_engine
 from tests.unit.apps.web.visiting import texts, visit
 
 
@@ -23,7 +22,7 @@ TURNS = 32
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     found = url_of(tmp_path_factory.mktemp("shop") / "ce.db")
-    engine = create_context_engine(found)
+    engine = shop_engine(found)
     engine.sync.check()
     Shop(engine).talk(28)
     engine.sync.close()
@@ -54,7 +53,7 @@ def test_what_if_shows_the_other_input_in_its_order(pages: TestClient) -> None:
 
 def test_no_turn_counts_fewer_than_no_messages(url: str, pages: TestClient) -> None:
     """What is stored is shortened, too: it is none of those that the app gave with the question."""
-    engine = create_context_engine(url)
+    engine = shop_engine(url)
     reports = engine.sync.list_reports(SHOP)
     engine.sync.close()
     assert any(report.shortened and report.restored for report in reports)
