@@ -207,7 +207,6 @@ def figures(
 ) -> Figures:
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
-    cached = [call.cached for call in paid if call.cached is not None]
     codes = Counter(code for call in calls for code in call.degradations)
     return Figures(
         calls=len(calls),
@@ -225,7 +224,7 @@ def figures(
         cacheable=sum(cacheable(call, table) for call in paid),
         prompt_tokens=sum(call.prompt or 0 for call in paid),
         completion_tokens=sum(call.completion for call in paid),
-        provider_cached=sum(cached) if cached else None,
+        provider_cached=_told_cached(paid),
         usage_told=sum(call.prompt is not None for call in paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),
@@ -244,6 +243,12 @@ def figures(
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
     )
+
+
+def _told_cached(calls: Iterable[CallRecord]) -> int | None:
+    """What providers told to have had in their caches; `None` where none told."""
+    cached = [call.cached for call in calls if call.cached is not None]
+    return sum(cached) if cached else None
 
 
 def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
