@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -101,9 +101,6 @@ class Demo(Protocol):
         """
 
 
-FIRST = "langchain"
-"""The framework that the extra `demo` brings."""
-
 NOTES = 10
 """Lines about the progress where there is no terminal for a bar."""
 
@@ -119,7 +116,7 @@ def demo(
         typer.Option(
             "--framework",
             metavar="NAME",
-            help="Whose demo to run; else LangChain's, or the first here by name.",
+            help="Whose demo to run; else the first here, by name.",
         ),
     ] = "",
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the session.")] = 120,
@@ -145,11 +142,6 @@ def demo(
         _print(ran, result)
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """Which demo runs where none is named: `FIRST`, else the first by name."""
-    return sorted(names, key=lambda name: (name != FIRST, name))
-
-
 def _run(framework: str, options: DemoOptions, progress: Progress) -> tuple[str, DemoResult]:
     """Run the demo of a framework, and say which; without a name the first whose packages are installed.
 
@@ -158,7 +150,7 @@ def _run(framework: str, options: DemoOptions, progress: Progress) -> tuple[str,
         MissingDependencyError: packages that it needs are not installed.
     """
     points = {point.name: point for point in entry_points(group=DEMOS_GROUP)}
-    *others, last = in_order(points) or [""]
+    *others, last = sorted(points) or [""]
     for name in () if framework else others:
         with suppress(MissingDependencyError):
             return name, _load(name, points).run(options, progress)

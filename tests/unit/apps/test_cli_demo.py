@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ce_engine.apps.cli.demo import in_order
 from tests.hosts.cli_host import ce, process
 
 
@@ -163,19 +162,7 @@ def test_a_store_that_is_not_understood_is_told_before_anything_runs(site: Path)
     assert "turn" not in result.stderr
 
 
-def test_without_a_name_it_is_langchain_before_all_others() -> None:
-    """As the README says of the extra that has it, whatever else is installed."""
-    assert in_order(["autogen", "llamaindex", "langchain"]) == [
-        "langchain",
-        "autogen",
-        "llamaindex",
-    ]
-
-
-def test_without_a_name_it_is_the_first_whose_packages_are_here(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ce_engine.apps.cli.demo.FIRST", "aardvark")
+def test_without_a_name_it_is_the_first_whose_packages_are_here(site: Path) -> None:
     ship(site, SCRIPTED)
     info = site / "acme_demo-1.0.dist-info"
     points = "[ce_integrations.demos]\nacme = acme_demo:DEMO\naardvark = acme_absent:DEMO\n"
