@@ -13,7 +13,7 @@ from ce_engine.apps.present.graph_svg import drawing as graph_drawing
 from ce_engine.apps.present.html_text import line, plain, visible
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.output import change, number, percent, short_id
-from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.timeline import LAYERS, TITLES, Timeline, layer_tokens, timeline
 from ce_engine.apps.present.timeline_svg import COLOURS, drawing, figures, gutter
 from ce_engine.errors import SessionNotFoundError
@@ -57,7 +57,7 @@ def _(report: Report) -> str:
             "tokens",
             f"{number(report.token_used)}{of}; {number(report.tokens_before)} as the app gave them",
         ),
-        ("messages", f"{number(report.messages_sent)} sent of {number(report.messages_in)}"),
+        ("messages", sent_words(report)),
     ]
     if (same := report.prefix_tokens_unchanged) is not None:
         facts.append(

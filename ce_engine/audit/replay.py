@@ -12,12 +12,15 @@ from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
 from ce_engine.prepare.blocks.material import CollectedContext
+from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.prune import pruner_of
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
 from ce_engine.schema.replay import Explanation, Replay, Sent
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.sessions.bodies import LaneBodies, Unit
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.history import History
@@ -25,8 +28,12 @@ from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.stored_candidates import pins_again
 from ce_engine.turns.report.archive import Selection
-from ce_engine.turns.report.sent_parts import ShownText, difference, same_tokens
+from ce_engine.turns.report.report import ReportWriter
+from ce_engine.turns.report.sent_parts import ShownText, difference
 
+
+EVERYTHING = 10**12
+"""More tokens than any talk has."""
 
 EMBED_S = 60.0
 """How long vectors may take: nobody waits for an answer meanwhile."""
@@ -54,6 +61,32 @@ def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: st
             "start of one turn's id."
         )
     return found[0]
+
+
+def body_of(made: Preparation, chosen: Selection) -> list[Unit]:
+    """What went out, as units: as the turn's own report tells them from those of the call before."""
+    writer = ReportWriter(made.call, chosen.outcome, chosen.sources.count, LaneBodies())
+    return writer.body(made.counter.description, chosen.extras)
+
+
+def same_tokens(before: list[Unit] | None, body: list[Unit]) -> int | None:
+    """Leading tokens of a body that are those of the one before; `None` without one."""
+    same = LaneBodies(sent=before).follow(body) if before else None
+    return None if same is None else same[1]
+
+
+def whole_talk(past: PastSession, made: Preparation) -> list[MessageItem]:
+    """The stored messages that may be brought in again, whatever room there is; none where the app has its own list."""
+    history = History(past.view, made.call, made.counter, past.bring(), past.question)
+    history.bring_in(Limit(EVERYTHING, EVERYTHING, "all"))
+    return history.items
+
+
+def name_all(sent: Sent, shown: ShownText, talk: Sequence[MessageItem]) -> None:
+    """Name in an input all messages of the talk that it leaves out, those too that it had no room to look at."""
+    known = {part.message_id for part in (*sent.parts, *sent.dropped)}
+    further = (item for item in talk if item.message_id not in known)
+    sent.dropped = [*shown.left(further), *sent.dropped]
 
 
 class ReplayMethods(EngineBase):
@@ -110,22 +143,24 @@ class ReplayMethods(EngineBase):
             replay.diff = difference(sent, replay.instead)
             replay.why = explanation(past.row.turn_id, chosen, recall, equal=equal)
             replay.why_instead = explanation(past.row.turn_id, other, again, equal=equal)
-            before = await self._sent_before(past, system)
-            head = past.archive.get("extras", {}).get("tools", 0)
-            replay.prefix = same_tokens(before, sent, head)
-            replay.prefix_instead = same_tokens(before, replay.instead, head)
+            talk = whole_talk(past, first)
+            for shown, made_of in ((sent, chosen), (replay.instead, other)):
+                name_all(shown, ShownText(past.view, first.call, made_of, first.counter), talk)
+            before = await self._body_before(past, system)
+            replay.prefix = same_tokens(before, body_of(first, chosen))
+            replay.prefix_instead = same_tokens(before, body_of(second, other))
         replay.problems = past.problems
         return replay
 
-    async def _sent_before(self, past: PastSession, system: Sequence[str]) -> Sent | None:
-        """What the lane's call before sent; `None` of the first, and where it cannot be made again."""
+    async def _body_before(self, past: PastSession, system: Sequence[str]) -> list[Unit] | None:
+        """The body of the lane's call before; `None` of the first, and where it cannot be made again."""
         at = before_in_lane(past.turns, past.at)
         if at is None:
             return None
         with suppress(ReplayUnavailableError):
             earlier = PastSession(past.scope, past.state, past.turns, at, past.fingerprinter)
             made, chosen, _ = await self._as_it_was(earlier, system)
-            return ShownText(earlier.view, made.call, chosen, made.counter).sent()
+            return body_of(made, chosen)
         return None
 
     async def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:

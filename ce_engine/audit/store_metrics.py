@@ -37,7 +37,7 @@ HELP = {
     "input_tokens": "tokens of inputs as they went out, by our own count",
     "input_compared_tokens": "those of them of which can be said what they would have been without us",
     "input_untouched_tokens": "what these would have been without us",
-    "input_cached_prefix_tokens": "leading tokens that begin like the call before, and may be cached",
+    "input_cached_prefix_tokens": "leading tokens that begin like the call before",
     "output_tokens": "tokens of answers, as providers told",
     "input_cost": "what the inputs cost, by the price table, where it has a price",
     "input_compared_cost": "what those of them cost of which can be said what they would have cost without us",

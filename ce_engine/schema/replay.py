@@ -28,10 +28,16 @@ class SentPart(Schema):
 
 
 class Sent(Schema):
-    """What one configuration sends: `parts` in order, and what it leaves out. Content is redacted."""
+    """What one configuration sends: `parts` in order, and what it leaves out. Content is redacted.
+
+    Of `tokens`, `put_in` are of rules and quotes beside the messages, and `extras` of tools' schemas, a response format
+    and the beginning of the reply; the others are of messages.
+    """
 
     tokens: int
     budget: int | None = None
+    put_in: int = 0
+    extras: int = 0
     parts: list[SentPart]
     dropped: list[SentPart] = Field(default_factory=list)
 
@@ -53,7 +59,8 @@ class Replay(Schema):
         equal: whether they are the same; if not, `problems` says why.
         problems: what could not be made again exactly, or not be compared.
         sent: the input as it was sent.
-        instead: the input with the other configuration; `None` without one.
+        instead: the input with the other configuration; `None` without one. Beside it, both name all messages of the
+            talk that they leave out, those too that there was no room to look at.
         diff: lines of a unified diff from `sent` to `instead`.
         why: the decisions on `sent`, and what was brought in; `None` without another configuration.
         why_instead: those on `instead`.

@@ -199,26 +199,34 @@ class LayerReport(Schema):
 
 
 class SessionCost(Schema):
-    """What the calls of a session cost by then, this one included, in tokens at full price; `untouched`: without us."""
+    """What the calls of a session cost by then, this one included, in tokens at full price.
+
+    `untouched` is without us, and `talk` the same without the rules and evidence that an app by hand put in, where there
+    are any.
+    """
 
     sent: float
     untouched: float
+    talk: float | None = additive()
 
 
 class Untouched(Schema):
     """What the same call would have been without us, by our own count.
 
     Of an app that sends its own history it is that list (`by` is `app`). A caller by hand leaves the history
-    to the engine: for it, it is the whole talk, as an app would send it that keeps it all itself (`talk`).
+    to the engine: for it, it is the whole talk, as an app would send it that keeps it all itself (`talk`), with what it
+    put in on purpose: the rules and settings that go out, and with each question the evidence recorded for it.
 
     Attributes:
         tokens: of the input.
         prefix: its leading tokens that equal the lane's last one; `None` on the first.
+        put_in: by hand, tokens of rules, settings and evidence among them.
     """
 
     by: Literal["app", "talk"] = "app"
     tokens: int
     prefix: int | None = None
+    put_in: int | None = additive()
 
 
 class Report(HtmlRepr, Schema):

@@ -119,6 +119,31 @@ class WholeTalk:
 
 
 @dataclass(slots=True)
+class OwnMaterial:
+    """What an app by hand would put into its input itself, beside the talk: rules it stored, evidence it recorded.
+
+    Evidence stands with the question that it was recorded for, in all calls of that, and is not sent again later.
+    """
+
+    rules: Unit | None = None
+    given: int = 0
+    seen: int = 0
+
+    def follow(self, rules: Unit, given: int, *, goes_on: bool) -> tuple[int, int | None]:
+        """The tokens, and those of them that stood there at the call before; `None` where the rules were others.
+
+        Args:
+            rules: what they are, and their tokens.
+            given: tokens of the evidence since the call before.
+            goes_on: the call is of the same question as the one before.
+        """
+        same = self.given if goes_on else 0
+        prefix = rules[1] + same if self.rules == rules else None
+        self.rules, self.given = rules, same + given
+        return rules[1] + self.given, prefix
+
+
+@dataclass(slots=True)
 class LaneBodies:
     """What a lane sent last, as units; `own` and `whole` are what its app would have sent without us."""
 
@@ -127,6 +152,7 @@ class LaneBodies:
     is_own: bool = False  # what was sent is the app's own list as it is
     own: OwnList = field(default_factory=OwnList)
     whole: WholeTalk = field(default_factory=WholeTalk)
+    material: OwnMaterial = field(default_factory=OwnMaterial)
 
     def follow(self, body: list[Unit]) -> tuple[int, int] | None:
         """How many leading units of a body are those of the one before, and their tokens; `None` of the first."""

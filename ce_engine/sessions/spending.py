@@ -55,12 +55,14 @@ class Spending:
 
     sent: float = 0.0
     untouched: float = 0.0
+    talk: float = 0.0
+    """`untouched` without what an app by hand put in itself: by it is told what a talk has saved."""
     causes: Counter[str] = field(default_factory=Counter)
     is_told: bool = False
     _price: ModelPrice = RELATIVE.models["*"]
     _known: bool = False
-    _before: tuple[str, int, int] | None = None
-    """Of another process's last call: its lane, and what went out that goes out again, with us and without us."""
+    _before: tuple[str, int, int, int] | None = None
+    """Of another process's last call: its lane, and what went out that goes out again, with us, without us, and of the talk alone."""
 
     def go_on(self, turn: TurnRow) -> None:
         """Go on from where the calls of another process ended, by the report of the last turn.
@@ -79,16 +81,26 @@ class Spending:
         sums = cost.sent, cost.untouched
         if not all(0 <= each < MOST for each in sums) or cost.untouched <= self.untouched:
             return
-        self.sent, self.untouched = cost.sent, cost.untouched
+        talk = cost.untouched if cost.talk is None else cost.talk
+        if not 0 <= talk < MOST:
+            return
+        self.sent, self.untouched, self.talk = cost.sent, cost.untouched, talk
         if without is not None and report.purpose == "chat":
             layer = report.layers.get(Layer.RETRIEVED.value)
             ends = 0  # what was brought in does not go out again, and behind it stood the question
             if layer is not None and layer.tokens:
                 ends = layer.tokens + report.payload_tokens.get("task", 0)
-            self._before = turn.lane, report.token_used - ends, without.tokens
+            said = without.tokens - (without.put_in or 0)
+            self._before = turn.lane, report.token_used - ends, without.tokens, said
 
-    def add(self, report: Report, model: str) -> bool:
-        """Take a call in; whether it is the first that is to be told of."""
+    def add(self, report: Report, model: str, talk: Untouched | None = None) -> bool:
+        """Take a call in; whether it is the first that is to be told of.
+
+        Args:
+            report: of the call.
+            model: that was called.
+            talk: what it would have been without us, and without what an app by hand put in; if not given, the same.
+        """
         without = report.untouched
         if without is None:
             self._sum_up(report)
@@ -96,11 +108,12 @@ class Spending:
         known = prices_here().of(model)
         self._price, self._known = known or RELATIVE.models["*"], known is not None
         unit = self._price.input or 1.0
-        prefix, own_prefix = self._prefixes(report, without)
+        prefix, own_prefix, talk_prefix = self._prefixes(report, without, talk or without)
         sent = self._price.of_input(report.token_used, prefix) / unit
         untouched = self._price.of_input(without.tokens, own_prefix) / unit
         self.sent += sent
         self.untouched += untouched
+        self.talk += self._price.of_input((talk or without).tokens, talk_prefix) / unit
         self._sum_up(report)
         if sent > untouched:
             brought_in = bool(report.inserted or report.restored)
@@ -115,10 +128,15 @@ class Spending:
         """Say in a report what the session has cost by then: another process goes on from there."""
         if self.untouched:
             sent, untouched = round(self.sent, 1), round(self.untouched, 1)
-            report.session_cost = SessionCost(sent=sent, untouched=untouched)
+            talk = round(self.talk, 1)
+            report.session_cost = SessionCost(
+                sent=sent, untouched=untouched, talk=None if talk == untouched else talk
+            )
 
-    def _prefixes(self, report: Report, without: Untouched) -> tuple[int, int]:
-        """Leading tokens that the provider has seen before, with us and without us.
+    def _prefixes(
+        self, report: Report, without: Untouched, talk: Untouched
+    ) -> tuple[int, int, int]:
+        """Leading tokens that the provider has seen before: with us, without us, and of the talk alone.
 
         Of the first call that a process makes in a session they are estimated: what goes out is what went out in
         the call before, but where the cut moves, and for what was brought in.
@@ -126,11 +144,11 @@ class Spending:
         before, prefix = self._before, report.prefix_tokens_unchanged
         is_first = report.purpose == "chat" and prefix is None
         if not is_first or before is None or before[0] != report.lane:
-            return prefix or 0, without.prefix or 0
-        _, sent, untouched = before
+            return prefix or 0, without.prefix or 0, talk.prefix or 0
+        _, sent, untouched, said = before
         self._before = None
         sent = 0 if report.cut == "moved" else min(sent, report.token_used)
-        return sent, min(untouched, without.tokens)
+        return sent, min(untouched, without.tokens), min(said, talk.tokens)
 
     def add_own(self, usages: Iterable[ModelUsage]) -> None:
         """Take calls of the engine's own in: without us there are none."""
@@ -146,7 +164,7 @@ class Spending:
     @property
     def credit(self) -> int | None:
         """Tokens that the calls have saved by now, below 0 what they cost more; `None` before the first."""
-        return round(self.untouched - self.sent) if self.untouched else None
+        return round(self.talk - self.sent) if self.untouched else None
 
     @property
     def is_dearer(self) -> bool:

@@ -113,7 +113,11 @@ def demo(
     *,
     framework: Annotated[
         str,
-        typer.Option("--framework", metavar="NAME", help="Whose demo to run; else the first here."),
+        typer.Option(
+            "--framework",
+            metavar="NAME",
+            help="Whose demo to run; else the first here, by name.",
+        ),
     ] = "",
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the session.")] = 120,
     budget: Annotated[
@@ -131,25 +135,27 @@ def demo(
     options = DemoOptions(turns=turns, budget=budget, store_url=store or DEFAULT)
     scheme_of(options.store_url)
     with _progress() as progress:
-        result = _run(framework, options, progress)
+        ran, result = _run(framework, options, progress)
     if as_json:
         print_json(_plain(result))
     else:
-        _print(result)
+        _print(ran, result)
 
 
-def _run(framework: str, options: DemoOptions, progress: Progress) -> DemoResult:
-    """Run the demo of a framework; without a name the first whose packages are installed.
+def _run(framework: str, options: DemoOptions, progress: Progress) -> tuple[str, DemoResult]:
+    """Run the demo of a framework, and say which; without a name the first whose packages are installed.
 
     Raises:
         AdapterError: there is none, or what is there is no demo.
         MissingDependencyError: packages that it needs are not installed.
     """
     points = {point.name: point for point in entry_points(group=DEMOS_GROUP)}
-    for name in () if framework else sorted(points)[:-1]:
+    *others, last = sorted(points) or [""]
+    for name in () if framework else others:
         with suppress(MissingDependencyError):
-            return _load(name, points).run(options, progress)
-    return _load(framework or max(points, default=""), points).run(options, progress)
+            return name, _load(name, points).run(options, progress)
+    name = framework or last
+    return name, _load(name, points).run(options, progress)
 
 
 def _load(framework: str, points: dict[str, EntryPoint]) -> Demo:
@@ -219,10 +225,11 @@ def _plain(result: DemoResult) -> dict[str, Any]:
     return {**asdict(result), "questions": questions}
 
 
-def _print(result: DemoResult) -> None:
+def _print(framework: str, result: DemoResult) -> None:
     screen = console()
     saved = percent(result.tokens_without - result.tokens_with, result.tokens_without, PLACES)
     figures = {
+        "framework": framework,
         "model": result.model,
         "turns": f"{number(result.turns)} in {result.seconds:.1f} s",
         "tokens sent": f"{number(result.tokens_with)}, without us {number(result.tokens_without)} "

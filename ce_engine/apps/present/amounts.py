@@ -10,7 +10,7 @@ from typing import Protocol
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.figures import EngineCosts
-from ce_engine.text.tokens.prices import LISTED, RELATIVE, PriceTable
+from ce_engine.text.tokens.prices import LISTED, PriceTable
 
 
 PLACES = 1
@@ -34,6 +34,17 @@ class Tokens(Protocol):
     def cached_prefix(self) -> int: ...
 
 
+class Prefixes(Protocol):
+    """What begins like the call before, of calls summed up."""
+
+    @property
+    def tokens_sent(self) -> int: ...
+    @property
+    def cached_prefix(self) -> int: ...
+    @property
+    def cacheable(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """Writes amounts of one table's money.
@@ -53,7 +64,7 @@ class Amounts:
     @property
     def places(self) -> int:
         """Decimals of an amount."""
-        if self.prices is RELATIVE:
+        if self.prices.is_units:
             return 0
         digits = math.floor(math.log10(self.least)) if self.least else 0
         return min(max(CENTS, DIGITS - 1 - digits), MOST_PLACES)
@@ -72,14 +83,14 @@ class Amounts:
 
     def unit(self, say: Say = ENGLISH) -> str:
         """What amounts are in, in a word."""
-        return say("units") if self.prices is RELATIVE else self.prices.currency
+        return say("units") if self.prices.is_units else self.prices.currency
 
     def source(self, say: Say = ENGLISH) -> str:
         """What amounts are in, and where the prices come from."""
-        if self.prices is RELATIVE:
+        if self.prices.is_units:
             return say(
-                "units, since not all models have a known price: an input token at full price is 1, a cached one 0.1, "
-                "one of an answer 4 (--prices FILE or CE_PRICES gives money)"
+                "units, since not all models have a known price: an input token at full price is 1, cached ones and those of "
+                "answers as the model's price has them, else 0.1 and 4 (--prices FILE or CE_PRICES gives money)"
             )
         if self.prices is LISTED:
             return say(
@@ -100,13 +111,31 @@ def saved_tokens(sums: Tokens) -> str:
 
 
 def cached_share(sums: Tokens) -> str:
-    """How much of what went out begins like the call before, and may be cached."""
+    """How much of what went out begins like the call before."""
     return percent(sums.cached_prefix, sums.tokens_sent, PLACES)
 
 
 def cached_tokens(sums: Tokens) -> str:
-    """The tokens that may be cached, with their share."""
+    """The tokens that begin like the call before, with their share."""
     return _of(sums.cached_prefix, sums.tokens_sent)
+
+
+def cacheable_tokens(sums: Prefixes) -> str:
+    """Those of them in prefixes as long as a provider caches, with their share."""
+    return _of(sums.cacheable, sums.tokens_sent)
+
+
+def cached_words(sums: Prefixes, say: Say = ENGLISH) -> str:
+    """That so much begins like the call before, and whether a provider may cache it: short prefixes are not cached."""
+    if sums.cacheable >= sums.cached_prefix:
+        return say("begins like the call before, and may be cached")
+    if not sums.cacheable:
+        return say("begins like the call before: too few tokens at a time to be cached")
+    share = percent(sums.cacheable, sums.cached_prefix, PLACES)
+    return say(
+        "begins like the call before: {share} of it may be cached, the rest is too few tokens at a time",
+        share=share,
+    )
 
 
 def effect(costs: EngineCosts) -> str:
@@ -128,8 +157,10 @@ def _of(part: int, whole: int) -> str:
 __all__ = [
     "PLACES",
     "Amounts",
+    "cacheable_tokens",
     "cached_share",
     "cached_tokens",
+    "cached_words",
     "effect",
     "saved_amount",
     "saved_share",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.amounts import (
     Amounts,
+    cacheable_tokens,
     cached_tokens,
     effect,
     saved_amount,
@@ -19,7 +20,6 @@ from ce_engine.apps.present.output import number, percent
 from ce_engine.apps.present.report_lines import code_words
 from ce_engine.audit.compare.figures import Comparison, Cost, Figures, Spread
 from ce_engine.audit.compare.records import TAG
-from ce_engine.text.tokens.prices import RELATIVE
 
 
 NONE = "(none)"
@@ -117,8 +117,10 @@ def sums(total: Figures, amounts: Amounts, say: Say = ENGLISH) -> Iterator[Line]
     yield Line(say("tokens without us"), lambda f: number(f.tokens_without), what)
     what = say("the difference; below 0, more was brought in than left out")
     yield Line(say("tokens saved"), saved_tokens, what)
-    what = say("leading tokens equal to the call before, which a provider can cache")
-    yield Line(say("cached prefix"), cached_tokens, what)
+    what = say("leading tokens equal to the call before")
+    yield Line(say("begins alike"), cached_tokens, what)
+    what = say("those of them in prefixes as long as a provider caches")
+    yield Line(say("cacheable"), cacheable_tokens, what)
     yield from _costs(total, amounts, say)
 
 
@@ -141,7 +143,7 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
         lambda f: f.beside.is_dearer,
     )
     yield Line(
-        say("effect on cost"),
+        say("effect on cost, in units") if amounts.prices.is_units else say("effect on cost"),
         lambda f: effect(f.beside),
         say("the same beside what it would have cost"),
         lambda f: f.beside.is_dearer,
@@ -222,7 +224,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
         )
     if total.calls:
         yield say("Costs are in {money}", money=amounts_of(comparison).source(say))
-    if comparison.unpriced and comparison.table is RELATIVE:
+    if comparison.unpriced and comparison.table.is_units:
         models = ", ".join(shown(name, say) for name in comparison.unpriced)
         yield say("no price is known of: {models}", models=models)
     if total.beside.apart:
@@ -254,6 +256,7 @@ COLUMNS = (
     "tokens_before",
     "tokens_saved",
     "cached_prefix",
+    "cacheable",
     "prompt_tokens",
     "completion_tokens",
     "provider_cached",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, effect
+from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, cached_words, effect
 from ce_engine.apps.present.compare_lines import (
     amounts_of,
     cost_text,
@@ -102,7 +102,7 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
         if saved >= 0
         else say("more tokens: {sent} sent, {before} without us", **pair),
     )
-    yield Tile(cached_share(total), say("of what was sent is a cached prefix"))
+    yield Tile(cached_share(total), cached_words(total, say))
     if comparison.prices and total.cost:
         what = say("billed, answers included")
         if total.cost.unpriced:
@@ -221,7 +221,7 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
     def bars() -> Iterator[Bar]:
         for name, f in rows:
             value = say(
-                "{tokens} tokens · {share} cached prefix",
+                "{tokens} tokens · {share} begin alike",
                 tokens=short(f.tokens_sent // f.calls),
                 share=cached_share(f),
             )
@@ -230,10 +230,12 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
             yield Bar(shown(name, say), value, parts)
 
     key = [
-        ("cached", say("same beginning as the call before: cacheable")),
+        ("cached", say("same beginning as the call before")),
         ("new", say("new")),
     ]
-    what = say("More green is cheaper: providers bill a cached prefix at a fraction.")
+    what = say(
+        "More green is cheaper: providers bill a cached prefix at a fraction, if it is long enough."
+    )
     return Panel(say("Sent with one call, on average"), what, key, list(bars()))
 
 

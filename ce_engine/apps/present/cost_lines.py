@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -82,6 +82,26 @@ class SessionCosts:
             self.amount(cost.untouched),
             change(cost.sent, cost.untouched),
         )
+
+    def cells_of(self, turns: Collection[int]) -> dict[int, tuple[str, str, str, bool]]:
+        """What some turns cost, would have, the effect, and whether they became dearer, by their numbers."""
+        places = ((turn, self._places[turn]) for turn in turns)
+        return {
+            turn: (*self.cells(place), self.costs.each[place].is_dearer) for turn, place in places
+        }
+
+    def sent_of(self, turn: int) -> float:
+        """What the input of a turn cost."""
+        return self.costs.each[self._places[turn]].sent
+
+    def more_of(self, turn: int) -> float:
+        """How much dearer the input of a turn was than without us; below 0 what it saved."""
+        return self.costs.each[self._places[turn]].more
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        """Where the call of each turn stands, by the turn's number."""
+        return {turn: place for place, turn in enumerate(self.turns)}
 
     def dearer_turns(self, say: Say = ENGLISH) -> list[DearerTurn]:
         """All turns that became dearer, in their order."""
@@ -192,8 +212,8 @@ class SessionCosts:
             yield (
                 say("by hand"),
                 say(
-                    "{calls} by hand, where we keep the talk: beside them stands the cost of sending all "
-                    "of it each time",
+                    "{calls} by hand, where we keep the talk: beside them stands the cost of sending all of it each "
+                    "time, with the rules that the app stored and the evidence that it recorded for each question",
                     calls=_calls(found.by_talk, say),
                 ),
             )
@@ -259,6 +279,11 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
         what = say("all of the talk, ") if call.beside == "talk" else ""
+        if call.put_in:
+            what = say(
+                "all of the talk, and {count} tokens of rules and evidence that the app put in, ",
+                count=call.put_in,
+            )
         made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
         yield say("without us"), f"{without}{say(': ')}{what}{made}"

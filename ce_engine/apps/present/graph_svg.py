@@ -12,10 +12,10 @@ from ce_engine.apps.present.html_text import plain
 from ce_engine.apps.present.language import ENGLISH, Say
 
 
-WIDE, HIGH = 230, 62
+WIDE, HIGH = 250, 62
 ACROSS, DOWN = 84, 16
-CELLS = 34
-"""Letters on a line of a node; Chinese ones are two."""
+CELLS, BOLD_CELLS = 34, 30
+"""Letters on a line of a node; Chinese ones are two. What is wider all the same is cut off inside the frame."""
 
 TITLES = {
     "message": "message",
@@ -52,7 +52,8 @@ def drawing(found: Graph, address: Address, say: Say = ENGLISH) -> str:
 
 _ARROW = (
     '<defs><marker id="graph-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path class="arrow" d="M0 0L8 4L0 8z" fill="#78716c"/></marker></defs>'
+    'orient="auto"><path class="arrow" d="M0 0L8 4L0 8z" fill="#78716c"/></marker>'
+    f'<clipPath id="graph-inside"><rect width="{WIDE - 16}" height="{HIGH}"/></clipPath></defs>'
 )
 
 
@@ -91,26 +92,26 @@ def _node(node: Node, at: tuple[int, int], address: Address, say: Say) -> str:
     head = f"{say(TITLES[node.kind])}{turn}"
     asked = " asked" if node.is_asked else ""
     texts = "".join(
-        f'<text class="{kind}" x="{x + 10}" y="{y + 18 + 17 * row}" fill="currentColor"{more}>'
-        f"{plain(_fit(text))}</text>"
-        for row, (kind, text, more) in enumerate(
+        f'<text class="{kind}" y="{18 + 17 * row}" fill="currentColor"{more}>{plain(_fit(text, cells))}</text>'
+        for row, (kind, text, cells, more) in enumerate(
             (
-                ("head", head, ' fill-opacity=".7"'),
-                ("title", node.title, ' font-weight="600"'),
-                ("says", node.text, ""),
+                ("head", head, CELLS, ' fill-opacity=".7"'),
+                ("title", node.title, BOLD_CELLS, ' font-weight="600"'),
+                ("says", node.text, CELLS, ""),
             )
         )
     )
+    inside = f'<g transform="translate({x + 10} {y})" clip-path="url(#graph-inside)">{texts}</g>'
     told = plain(f"{head}: {node.title} {node.text}")
     box = (
         f'<g class="node {node.kind}{asked}"><title>{told}</title><rect x="{x}" y="{y}" width="{WIDE}" '
-        f'height="{HIGH}" rx="8" fill="#a8a29e" fill-opacity=".12" stroke="#78716c"/>{texts}</g>'
+        f'height="{HIGH}" rx="8" fill="#a8a29e" fill-opacity=".12" stroke="#78716c"/>{inside}</g>'
     )
     link = address(node)
     return f'<a href="{escape(link)}">{box}</a>' if link else box
 
 
-def _fit(text: str) -> str:
-    if cell_len(text) <= CELLS:
+def _fit(text: str, cells: int) -> str:
+    if cell_len(text) <= cells:
         return text
-    return set_cell_size(text, CELLS - 1).rstrip() + "…"
+    return set_cell_size(text, cells - 1).rstrip() + "…"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 
 SHOWN_CHARS = 4_000
@@ -71,16 +72,43 @@ Piece = tuple[str, str]
 
 
 def difference(before: str, after: str, context: int = CONTEXT) -> list[Piece]:
-    """What became of a text, in stretches, word by word; long equal stretches by their ends only."""
+    """What became of a text, in stretches, word by word; long equal stretches by their ends only.
+
+    What both end with, and begin with, stays as it is: what was put before a question may have its words, too.
+    """
+    grows = after.startswith(before) or before.startswith(after)
+    tail = 0 if grows else _common_lines(before[::-1], after[::-1])
+    middle = before[: len(before) - tail], after[: len(after) - tail]
+    head = _common_lines(*middle)
+    pieces = [
+        ("same", before[:head]),
+        *_different(middle[0][head:], middle[1][head:]),
+        ("same", before[len(before) - tail :]),
+    ]
+    return list(_shortened(_joined(pieces), context))
+
+
+def _different(before: str, after: str) -> Iterator[Piece]:
     if not (before and after):
-        return [piece for piece in (("gone", before), ("new", after)) if piece[1]]
-    if len(before) + len(after) <= DIFF_CHARS:
-        first, second = _words(before), _words(after)
+        yield from (("gone", before), ("new", after))
+    elif len(before) + len(after) <= DIFF_CHARS:
+        yield from _compared(_words(before), _words(after))
     else:
         first, second = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        if len(first) + len(second) > DIFF_LINES:
-            return list(_shortened(_ends(before, after), context))
-    return list(_shortened(_compared(first, second), context))
+        is_long = len(first) + len(second) > DIFF_LINES
+        yield from _ends(before, after) if is_long else _compared(first, second)
+
+
+def _common_lines(one: str, other: str) -> int:
+    """How many characters two texts begin with in common: of whole lines, or all of one of them."""
+    same = _common(one, other)
+    return same if same == min(len(one), len(other)) else one.rfind("\n", 0, same) + 1
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same with neighbours of one kind as one."""
+    for kind, run in groupby((piece for piece in pieces if piece[1]), key=itemgetter(0)):
+        yield kind, "".join(text for _, text in run)
 
 
 def _words(text: str) -> list[str]:

@@ -211,6 +211,33 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
         yield say("{tokens} tokens brought in{of}, headings included", tokens=tokens, of=of)
 
 
+def own_sent(report: Report) -> int:
+    """How many of the messages that the app gave went out; older releases counted a shortened stored one as its."""
+    if report.restored:
+        return min(report.messages_in, report.messages_sent - report.restored)
+    return report.messages_in - max(0, report.dropped) - report.orphans_removed
+
+
+def sent_words(report: Report, say: Say = ENGLISH) -> str:
+    """How many messages went out: of those that the app gave, of those that are stored, and texts put in."""
+    own = own_sent(report)
+    told = say("{sent} of the {given} that the app gave", sent=own, given=report.messages_in)
+    if report.restored:
+        told += say(", {count} brought back whole", count=report.restored)
+    more = report.messages_sent - own - report.restored
+    if more > 0:
+        told += say(", {count} put in", count=more)
+    if report.restored or more > 0:
+        told = say("{sent} sent: {told}", sent=report.messages_sent, told=told)
+    else:
+        told = say("{sent} sent of {given}", sent=own, given=report.messages_in)
+    if report.dropped > 0:
+        told += " · " + say("{count} left out", count=report.dropped)
+    if report.shortened:
+        told += " · " + say("{count} shortened", count=report.shortened)
+    return told
+
+
 def _troubles(report: Report, say: Say) -> Iterator[str]:
     """What deserves attention."""
     for code in dict.fromkeys([*report.warnings, *report.degradations]):

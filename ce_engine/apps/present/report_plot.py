@@ -87,7 +87,7 @@ def _subtitle(turns: Sequence[NumberedTurn], each: int) -> str:
 def _legend() -> Iterator[Rectangle | Words | Line]:
     x = float(LEFT)
     entries = [(name, colour) for name, (colour, _) in LAYERS.items() if name != "other"]
-    entries += [("may be cached", "#000000"), ("budget", BUDGET), ("the cut moved", CUT)]
+    entries += [("like the call before", "#000000"), ("budget", BUDGET), ("the cut moved", CUT)]
     for name, colour in entries:
         yield Rectangle(x, 62, 10, 10, colour, 0.3 if colour == "#000000" else 1.0)
         yield Words(x + 14, 71, name, size=11)
@@ -140,9 +140,7 @@ def _note(item: NumberedTurn, report: Report) -> str:
     of = f" of {number(report.token_budget)}" if report.token_budget else ""
     same = number(report.prefix_tokens_unchanged or 0)
     parts = ", ".join(f"{name} {number(n)}" for name, n in layers_of(report).items() if n)
-    return (
-        f"turn {item.turn}: {number(report.token_used)}{of} tokens ({parts}); {same} may be cached"
-    )
+    return f"turn {item.turn}: {number(report.token_used)}{of} tokens ({parts}); {same} like the call before"
 
 
 def _numbers(columns: Sequence[tuple[NumberedTurn, Report]], step: float) -> Iterator[Words]:

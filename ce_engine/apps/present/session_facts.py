@@ -75,7 +75,7 @@ class SessionFacts:
 
     @property
     def cached(self) -> str:
-        """How much of what went out may be cached, in percent."""
+        """How much of what went out begins like the call before, in percent."""
         return cached_share(self)
 
     @property

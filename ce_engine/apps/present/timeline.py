@@ -168,7 +168,7 @@ def _add(made: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> 
     without = report.get("untouched") or {}
     made.without.append(without.get("tokens", 0))
     made.given.append(report.get("messages_in", 0))
-    made.left_out.append(report.get("dropped", 0) + report.get("orphans_removed", 0))
+    made.left_out.append(max(0, report.get("dropped", 0)) + report.get("orphans_removed", 0))
     if report.get("prefix_broken_by") == "cut":
         made.moved.append(place)
     if marks := list(marks_of(row)):

@@ -44,8 +44,8 @@ INDENT = 5
 NAME = 10
 
 LEGEND = (
-    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened): messages of the app's own list · rest(ored): stored messages · inj(ected): texts put in · "
-    "same: how much of it begins like the call before, and may be cached · cost: of the input; without: what it would be without us"
+    "turn: a model call with its retries · sent: messages of the app, sent/given · drop, short(ened): messages of the app's own list · rest(ored): stored messages · inj(ected): texts put in · "
+    "same: how much of it begins like the call before · cost: of the input; without: what it would be without us"
 )
 
 
@@ -211,5 +211,14 @@ def _tokens(sums: Figures) -> Iterator[tuple[str, str]]:
     without = f"{number(sums.tokens_without)} without us"
     effect = saved(sums.tokens_sent, sums.tokens_without)
     yield "tokens", f"{number(sums.tokens_sent)} sent,{own} {without} · {effect}"
-    same = f"{number(sums.cached_prefix)} tokens begin like the call before"
-    yield "cached", f"{same} ({cached_share(sums)}), and may be"
+    same = f"{number(sums.cached_prefix)} tokens begin like the call before ({cached_share(sums)})"
+    yield "cached", f"{same}{_may_be(sums)}"
+
+
+def _may_be(sums: Figures) -> str:
+    """Whether a provider may cache what begins alike: short prefixes are not cached."""
+    if sums.cacheable >= sums.cached_prefix:
+        return ", and may be"
+    if not sums.cacheable:
+        return ": too few tokens at a time to be cached"
+    return f": {number(sums.cacheable)} of them may be cached, the others are too few at a time"

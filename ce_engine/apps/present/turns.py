@@ -18,7 +18,7 @@ from ce_engine.apps.present.output import (
     printable,
     short_id,
 )
-from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.report_lines import decision_words, own_sent, report_lines
 from ce_engine.apps.present.vocabulary import estimator_words
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -78,11 +78,11 @@ def figures(item: NumberedTurn) -> tuple[str, ...]:
     report = item.report
     if report is None:
         return (str(item.turn), *["-"] * (len(HEADS) - 2), item.status)
-    gone = report.dropped + report.orphans_removed
+    gone = max(0, report.dropped) + report.orphans_removed
     counts = (gone, report.shortened, report.restored, report.inserted)
     return (
         str(item.turn),
-        f"{report.messages_sent}/{report.messages_in}",
+        f"{own_sent(report)}/{report.messages_in}",
         *(number(count) if count else "-" for count in counts),
         f"{number(report.token_used)}/{number(report.token_budget)}",
         _same(report),

@@ -12,10 +12,11 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import number
 from ce_engine.apps.present.reasons import GOES_BACK
-from ce_engine.apps.present.turn_view import Fates, in_order
+from ce_engine.apps.present.turn_view import Fates, Fold, Row, folded, in_order, turn_rows
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import Explanation, PassedOver, Replay, Sent, SentPart
+from ce_engine.schema.report import Report
 from ce_engine.text.tokens.prices import ModelPrice, PriceTable
 
 
@@ -98,6 +99,7 @@ class WhatIfView:
         assert replay.instead is not None
         assert replay.why is not None
         assert replay.why_instead is not None
+        self._replay = replay
         self._links, stored = links, links.document.session.messages
         self._messages = {m.message_id: m for m in stored if m.message_id}
         self.sent, self.instead = replay.sent, replay.instead
@@ -105,6 +107,10 @@ class WhatIfView:
         self.prefixes = (replay.prefix, replay.prefix_instead)
         self.was = _fates(self.sent, self.why, self._messages)
         self.then = _fates(self.instead, self.why_instead, self._messages)
+        self.twice = tuple(
+            len(_quoted(why) & {part.message_id for part in sent.parts})
+            for sent, why in ((self.sent, self.why), (self.instead, self.why_instead))
+        )
         self.changes = list(self._changes())
 
     def _changes(self) -> Iterator[Change]:
@@ -139,6 +145,19 @@ class WhatIfView:
         message = self._messages.get(str(name))
         return is_listed, int(name) if is_listed else (message.seq or 0) if message else 0
 
+    def ordered(self, report: Report, say: Say = ENGLISH) -> list[Row | Fold]:
+        """The other input as a turn shows its own: messages in their order, neighbours that are left out together.
+
+        Args:
+            report: of the turn, as it is stored.
+            say: the language.
+        """
+        why = self.why_instead
+        told = {"prune_decisions": why.decisions, "recall": why.recall, "cut": why.cut}
+        replay = self._replay.model_copy(update={"sent": self.instead})
+        rows = turn_rows(replay, why, report.model_copy(update=told), self._links, say)
+        return folded(rows)
+
     def ways(self, say: Say = ENGLISH) -> list[tuple[str, str, int]]:
         """How many messages go from what to what, the most first."""
         found = Counter(
@@ -152,8 +171,8 @@ class WhatIfView:
         """How many messages there are of each kind, as it was and instead."""
         return [Counter(fate.kind for fate in fates.values()) for fates in (self.was, self.then)]
 
-    def reasons(self, say: Say = ENGLISH) -> Iterator[str]:
-        """Why the two differ, in sentences."""
+    def reasons(self, say: Say = ENGLISH, least: int = 0) -> Iterator[str]:
+        """Why the two differ, in sentences; `least` tokens alike are cached, and no fewer."""
         was, then = self.why, self.why_instead
         yield from self._of_cuts(was, then, say)
         before, after = self.counts()
@@ -164,9 +183,17 @@ class WhatIfView:
                 count=after[QUOTED],
             )
         elif before[QUOTED] > after[QUOTED] and after[MESSAGE] > before[MESSAGE]:
-            yield say("what was quoted before the question goes out as messages instead")
+            yield (
+                say(
+                    "what was quoted before the question goes out as messages; {count} of them stand quoted all the same, where "
+                    "earlier turns put them, so that what is there stays as a provider may have cached it: they are paid for twice",
+                    count=self.twice[1],
+                )
+                if self.twice[1]
+                else say("what was quoted before the question goes out as messages instead")
+            )
         one, other = (prefix or 0 for prefix in self.prefixes)
-        if one > other and was.cut != then.cut == "moved":
+        if one > max(other, least - 1) and was.cut != then.cut == "moved":
             yield say(
                 "A new cut ends the cached prefix: this call begins like the one before for {now} tokens instead of {before}, and "
                 "is dearer for it once; the calls after it begin alike again.",
@@ -242,22 +269,40 @@ class WhatIfView:
         self, table: PriceTable, price: ModelPrice | None, say: Say = ENGLISH
     ) -> list[SumLine]:
         """Messages, tokens and what the input of this one call costs, in both."""
-        before, after = self.counts()
-        kinds = (
-            (say("messages that go out"), (len(self.sent.parts), len(self.instead.parts))),
-            (say("quoted before the question"), (before[QUOTED], after[QUOTED])),
-            (say("left out"), (before[OUT], after[OUT])),
-            (say("budget"), (self.sent.budget or 0, self.instead.budget or 0)),
-            (say("tokens"), (self.sent.tokens, self.instead.tokens)),
-        )
-        found = [SumLine(name, number(a), number(b), _more(b - a)) for name, (a, b) in kinds]
+        found = [
+            SumLine(name, number(a), number(b), _more(b - a)) for name, a, b in self._figures(say)
+        ]
         if None not in self.prefixes:
             one, other = (prefix or 0 for prefix in self.prefixes)
-            name = say("of these like the call before, and cacheable")
+            least = price.cached_from if price is not None else 0
+            name = (
+                say("of these like the call before, and cacheable")
+                if max(one, other) >= least
+                else say(
+                    "of these like the call before, too few to be cached (from {least} on)",
+                    least=least,
+                )
+            )
             found.append(SumLine(name, number(one), number(other), _more(other - one)))
         if price is not None:
             found += self._costs(table, price, say)
         return found
+
+    def _figures(self, say: Say) -> Iterator[tuple[str, int, int]]:
+        """Messages and tokens of both; a part of the figure above begins with dots."""
+        (one, other), (before, after) = (self.sent, self.instead), self.counts()
+        yield say("messages that go out"), len(one.parts), len(other.parts)
+        if any(self.twice):
+            yield say("… quoted all the same"), self.twice[0], self.twice[1]
+        gone, gone_then = (counts[OUT] + counts[QUOTED] for counts in (before, after))
+        yield say("left out"), gone, gone_then
+        yield say("… quoted before a question"), before[QUOTED], after[QUOTED]
+        yield say("budget"), one.budget or 0, other.budget or 0
+        yield say("tokens"), one.tokens, other.tokens
+        said, said_then = (sent.tokens - sent.put_in - sent.extras for sent in (one, other))
+        yield say("… messages"), said, said_then
+        yield say("… rules and quotes put in"), one.put_in, other.put_in
+        yield say("… tools' schemas, beginning of the reply"), one.extras, other.extras
 
     def _costs(self, table: PriceTable, price: ModelPrice, say: Say) -> Iterator[SumLine]:
         """What both inputs cost after the call before; and alike, with nothing cached of either."""
@@ -294,6 +339,12 @@ def _more(value: int) -> str:
 def _standing(why: Explanation) -> set[str]:
     """What stands where earlier turns put it."""
     return {name for each in why.earlier for name in each.ids}
+
+
+def _quoted(why: Explanation) -> set[str]:
+    """What stands quoted before a question, by the ids of messages and evidence."""
+    now = {piece.id for piece in why.brought_in if piece.kind in ("message", "evidence")}
+    return now | _standing(why)
 
 
 def _fates(sent: Sent, why: Explanation, messages: Mapping[str, Message]) -> Mapping[Key, Fate]:

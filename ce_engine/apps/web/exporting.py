@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from ce_engine.apps.present.amounts import cached_share, effect, saved_share
+from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import ENGLISH, Say
@@ -188,6 +188,7 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "amounts": spent.sums,
         "saved_share": saved_share,
         "cached_share": cached_share,
+        "cached_words": cached_words,
         "effect": effect,
         "headline": spent.headline(say),
         "lines": list(spent.lines(say)),

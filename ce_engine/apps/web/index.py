@@ -350,5 +350,6 @@ def _options(lines: Iterable[Line]) -> Options:
         found["users"][line.info.user_id] += 1
         if line.facts is not None:
             found["models"].update(line.facts.models)
-            found["tags"].update(line.facts.tags)
+            known = {f"framework={name}" for name in line.info.frameworks}  # a filter of its own
+            found["tags"].update(tag for tag in line.facts.tags if tag not in known)
     return Options(**{n: [v for v, _ in c.most_common(OPTIONS)] for n, c in found.items()})

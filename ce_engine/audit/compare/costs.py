@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.audit.compare.records import OWN, CallRecord
-from ce_engine.text.tokens.prices import RELATIVE, PriceTable
+from ce_engine.text.tokens.prices import PriceTable, in_units
 
 
 SLIGHT = 0.01
@@ -87,9 +87,9 @@ class Costs:
 
 
 def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:
-    """The table, where it has a price for every call; else units of an input token."""
+    """The table, where it has a price for every call; else units of an input token of each call's model."""
     known = all(prices.of(c.model, c.provider) for c in calls if not is_free(c))
-    return prices if known else RELATIVE
+    return prices if known else in_units(prices)
 
 
 def is_apart(call: CallRecord) -> bool:
@@ -165,6 +165,12 @@ def billed(call: CallRecord, prices: PriceTable) -> float | None:
     prompt = call.sent if call.prompt is None else call.prompt
     paid = price.of_input(prompt, cached_tokens(call)) + call.completion * price.output
     return paid / prices.per
+
+
+def cacheable(call: CallRecord, table: PriceTable) -> int:
+    """Leading tokens as in the call before, where they are so many that the call's model may cache them, else 0."""
+    price, prefix = table.of(call.model, call.provider), min(call.prefix or 0, call.sent)
+    return prefix if price is None or prefix >= price.cached_from else 0
 
 
 def cached_tokens(call: CallRecord) -> int:

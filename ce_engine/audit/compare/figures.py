@@ -10,6 +10,7 @@ from typing import Any
 
 from ce_engine.audit.compare.costs import (
     billed,
+    cacheable,
     costs,
     is_apart,
     is_dearer,
@@ -93,7 +94,8 @@ class Figures:
     """The figures of a group; tokens by our count, but for those that the provider tells.
 
     `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
-    `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
+    `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`,
+    and `cacheable` the part of it that stands in prefixes as long as their models cache. `usage_told` counts the calls whose provider told its
     tokens. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces.
     """
@@ -110,6 +112,7 @@ class Figures:
     tokens_before: int
     tokens_apart: int
     cached_prefix: int
+    cacheable: int
     prompt_tokens: int
     completion_tokens: int
     provider_cached: int | None
@@ -186,7 +189,7 @@ def compare(
     if prices is None:
         listed = prices_here()
         prices = listed if any(listed.of(call.model, call.provider) for call in calls) else None
-    table = priced_by(calls, prices) if prices else RELATIVE
+    table = priced_by(calls, prices or RELATIVE)
     return Comparison(
         by,
         {name: figures(groups[name], table, prices) for name in names},
@@ -204,7 +207,6 @@ def figures(
 ) -> Figures:
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
-    cached = [call.cached for call in paid if call.cached is not None]
     codes = Counter(code for call in calls for code in call.degradations)
     return Figures(
         calls=len(calls),
@@ -219,9 +221,10 @@ def figures(
         tokens_before=sum(call.untouched or 0 for call in paid),
         tokens_apart=sum(call.sent for call in paid if is_apart(call)),
         cached_prefix=sum(min(call.prefix or 0, call.sent) for call in paid),
+        cacheable=sum(cacheable(call, table) for call in paid),
         prompt_tokens=sum(call.prompt or 0 for call in paid),
         completion_tokens=sum(call.completion for call in paid),
-        provider_cached=sum(cached) if cached else None,
+        provider_cached=_told_cached(paid),
         usage_told=sum(call.prompt is not None for call in paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),
@@ -240,6 +243,12 @@ def figures(
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
     )
+
+
+def _told_cached(calls: Iterable[CallRecord]) -> int | None:
+    """What providers told to have had in their caches; `None` where none told."""
+    cached = [call.cached for call in calls if call.cached is not None]
+    return sum(cached) if cached else None
 
 
 def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:

@@ -154,6 +154,7 @@ def _with_report(call: CallRecord, stored: Mapping[str, Any]) -> CallRecord:
             call,
             untouched=without["tokens"],
             untouched_prefix=without.get("prefix"),
+            put_in=without.get("put_in", 0),
             beside=without.get("by", "app"),
             cause=cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
         )
@@ -162,7 +163,7 @@ def _with_report(call: CallRecord, stored: Mapping[str, Any]) -> CallRecord:
         model=model if isinstance(model, str) else "",
         sent=stored.get("token_used", 0),
         prefix=stored.get("prefix_tokens_unchanged"),
-        left_out=stored.get("dropped", 0) + stored.get("orphans_removed", 0),
+        left_out=max(0, stored.get("dropped", 0)) + stored.get("orphans_removed", 0),
         shortened=stored.get("shortened", 0),
         over_budget=stored.get("over_budget", False),
         evidence=call.evidence.union(stored.get("injected_evidence_ids", ())),

@@ -24,6 +24,7 @@ class CallRecord:
         sent: tokens of the input that went out, by our count.
         untouched: tokens that would have gone out without us; `None` where nobody can say.
         untouched_prefix: leading ones of them that are those of the lane's call before.
+        put_in: by hand, those of `untouched` that are of rules and evidence of the app.
         beside: what that is: `app`, the app's own list, or `talk`, the whole talk sent each time.
         cause: why it costs more than without us, where it does.
         estimated: nobody told what was used: it is our count.
@@ -50,6 +51,7 @@ class CallRecord:
     sent: int = 0
     untouched: int | None = None
     untouched_prefix: int | None = None
+    put_in: int = 0
     beside: str = ""
     cause: str = ""
     estimated: bool = False

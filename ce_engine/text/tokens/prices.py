@@ -87,6 +87,11 @@ class PriceTable(BaseModel):
                 return price
         return None
 
+    @property
+    def is_units(self) -> bool:
+        """Whether amounts are no money, but how many input tokens at full price they are."""
+        return self.currency == UNITS
+
     def knows(self, models: Iterable[str]) -> bool:
         """Whether all of these have a price."""
         return all(self.of(model) is not None for model in models)
@@ -111,6 +116,32 @@ RELATIVE = PriceTable(
     currency=UNITS, per=1, models={"*": ModelPrice(input=1, cached=0.1, output=4)}
 )
 """Where a price is not known: cached tokens cost a tenth, and an answer's tokens four times the input's."""
+
+
+class UnitPrices(PriceTable):
+    """Units where not all models have a price: each of those that have one is in its own input tokens.
+
+    So what we changed of the cost of a model is the same share in units as in money.
+    """
+
+    known: PriceTable
+
+    def of(self, model: str, provider: str = "") -> ModelPrice | None:
+        """As the price is that is known, at 1 for an input token; else as nobody knows better."""
+        price = self.known.of(model, provider)
+        if price is None or not price.input:
+            return super().of(model, provider)
+        cached = None if price.cached is None else price.cached / price.input
+        scaled = {"input": 1.0, "cached": cached, "output": price.output / price.input}
+        return price.model_copy(update=scaled)
+
+
+def in_units(prices: PriceTable) -> PriceTable:
+    """Units of an input token, for models of which not all have a price."""
+    if prices.is_units:
+        return prices
+    plain = {name: getattr(RELATIVE, name) for name in ("currency", "per", "models")}
+    return UnitPrices(**plain, known=prices)
 
 
 def _listed(input_: float, cached: float, output: float, cached_from: int = 1024) -> ModelPrice:

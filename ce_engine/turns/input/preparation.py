@@ -45,7 +45,8 @@ from ce_engine.turns.report.archive import (
     Selection,
     archive_below,
 )
-from ce_engine.turns.report.report import ReportWriter, UntouchedWriter, announce, stored_report
+from ce_engine.turns.report.report import ReportWriter, announce, stored_report
+from ce_engine.turns.report.untouched import UntouchedWriter
 
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ce_engine.prepare.blocks.material import NOTED, RULES
 from ce_engine.prepare.choose.standing_context import FACTS
+from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
@@ -55,7 +56,7 @@ def payload_tokens(
     line, system = outcome.line, outcome.line.system
     task = line.groups[line.task].tokens if line.task is not None else 0
     found = {"system": sum(item.tokens for item in system) - saved_in(system, outcome.shorter)}
-    found |= {**_put_in(outcome, count), "task": task, **extras}
+    found |= {**_by_kind(put_in(outcome, count)), "task": task, **extras}
     found |= _said(outcome, outcome.used - sum(found.values()))
     return {kind: found[kind] for kind in KINDS if found.get(kind)}
 
@@ -65,17 +66,32 @@ def injected(payload: Mapping[str, int]) -> int:
     return sum(payload.get(kind, 0) for kind in PUT_IN)
 
 
-def _put_in(outcome: Outcome, count: Callable[[str], int]) -> dict[str, int]:
-    """What is put in by kind; what stands around the texts is shared out among them."""
+def put_in(outcome: Outcome, count: Callable[[str], int]) -> dict[str, int]:
+    """Tokens of what is put in, by context; together they are `outcome.injected_tokens`.
+
+    Rules stand in the system's message, by themselves: they cost what their text does and its join, the same in each
+    turn. What stands around the other texts is shared out among them.
+    """
+    left, found = outcome.injected_tokens, dict[str, int]()
     texts = [*outcome.contexts.items(), *((FACTS, pin.text) for pin in outcome.pins.values())]
     sizes: Tally[str] = Tally()
     for context, text in texts:
-        sizes[KIND_OF[context]] += count(text)
-    left, size = outcome.injected_tokens, sum(sizes.values())
-    found: dict[str, int] = {}
-    for kind, tokens in sizes.items():
-        found[kind] = left * tokens // size if size else left
-        left, size = left - found[kind], size - tokens
+        sizes[context] += count(text)
+    rules = count(f"\n\n{outcome.contexts[RULES]}") + FRAMING if sizes.pop(RULES, 0) else 0
+    if rules:
+        found[RULES] = min(rules, left) if sizes else left
+        left -= found[RULES]
+    size = sum(sizes.values())
+    for context, tokens in sizes.items():
+        found[context] = left * tokens // size if size else left
+        left, size = left - found[context], size - tokens
+    return found
+
+
+def _by_kind(tokens: Mapping[str, int]) -> dict[str, int]:
+    found: Tally[str] = Tally()
+    for context, each in tokens.items():
+        found[KIND_OF[context]] += each
     return found
 
 

@@ -17,16 +17,13 @@ from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.degradation import SETTING_UNVERIFIED
-from ce_engine.schema.enums import Layer, Origin
+from ce_engine.schema.enums import Layer
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import LayerReport, PruneDecision, Report, Untouched
-from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.schema.report import LayerReport, PruneDecision, Report
+from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.settings import CONSTRAINTS
 from ce_engine.sessions.bodies import LaneBodies, Unit
-from ce_engine.sessions.spending import DEARER
-from ce_engine.sessions.view import SessionView
-from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import causes, figures
 from ce_engine.turns.report.payload import (
@@ -35,6 +32,7 @@ from ce_engine.turns.report.payload import (
     TOOL_RESULTS,
     injected,
     payload_tokens,
+    put_in,
 )
 
 
@@ -56,19 +54,10 @@ class ReportWriter:
 
     def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
         """Fill the report in; `extras` are the tokens that go out beside the messages."""
-        outcome, plan = self.outcome, self.outcome.plan
+        outcome = self.outcome
         report.token_budget, report.token_used = budget, outcome.used
         report.tokens_before = outcome.before
-        report.messages_in = len(self.call.messages)
-        report.messages_sent = len(plan)
-        kinds = Tally(map(type, plan))
-        report.kept = kinds[Keep] + kinds[Extend]
-        report.shortened, report.restored = outcome.shortened, outcome.restored
-        report.inserted = kinds[Insert] + kinds[Extend]
-        report.orphans_removed = len(outcome.line.orphans)
-        report.dropped = (
-            report.messages_in - report.kept - report.shortened - report.orphans_removed
-        )
+        self._messages_of(report)
         report.results_saved = saved_by_kind(outcome)
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
@@ -88,6 +77,20 @@ class ReportWriter:
             report.over_budget_causes = causes(self._parts(report.payload_tokens), budget)
         self._prefix(report, extras)
         return report
+
+    def _messages_of(self, report: Report) -> None:
+        """How many messages there were, and what became of them."""
+        outcome, plan = self.outcome, self.outcome.plan
+        report.messages_in = len(self.call.messages)
+        report.messages_sent = len(plan)
+        kinds = Tally(map(type, plan))
+        report.kept = kinds[Keep] + kinds[Extend]
+        report.shortened, report.restored = outcome.shortened, outcome.restored
+        report.inserted = kinds[Insert] + kinds[Extend]
+        report.orphans_removed = len(outcome.line.orphans)
+        # Of the app's own alone: by hand, stored ones are shortened, too.
+        orphans = sum(item.index is not None for item in outcome.line.orphans)
+        report.dropped = report.messages_in - report.kept - kinds[Shorten] - orphans
 
     def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
         """The payload by what an app can do something about."""
@@ -124,15 +127,10 @@ class ReportWriter:
         }
 
     def _put_in(self) -> dict[Layer, int]:
-        """What was put in by layer; what stands around the texts counts as the largest one's."""
-        outcome, found = self.outcome, dict[Layer, int]()
-        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
-        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
-        for layer, text in texts:
-            found[layer] = found.get(layer, 0) + self.count(text)
-        if found:
-            largest = max(found, key=lambda layer: found[layer])
-            found[largest] += outcome.injected_tokens - sum(found.values())
+        """What was put in by layer."""
+        found = dict[Layer, int]()
+        for context, tokens in put_in(self.outcome, self.count).items():
+            found[CONTEXTS[context]] = found.get(CONTEXTS[context], 0) + tokens
         return found
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
@@ -149,8 +147,7 @@ class ReportWriter:
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between
         bodies = self.bodies
-        before, head = bodies.sent, (("tools", report.estimator), extras.get("tools", 0))
-        body: list[Unit] = [head, *self._body()]
+        before, body = bodies.sent, self.body(report.estimator, extras)
         if (same := bodies.follow(body)) is not None:
             units, report.prefix_tokens_unchanged = same
             if units < len(before):
@@ -168,8 +165,11 @@ class ReportWriter:
             return "pruned"
         return "left_out" if self.call.by_hand else "app"
 
-    def _body(self) -> list[Unit]:
-        """The body as units, in the order in which it goes out."""
+    def body(self, estimator: str, extras: Mapping[str, int]) -> list[Unit]:
+        """The body as units, in the order in which it goes out: the tools, as they are counted, before the messages."""
+        return [(("tools", estimator), extras.get("tools", 0)), *self._messages()]
+
+    def _messages(self) -> list[Unit]:
         line = self.outcome.line
         items: dict[Any, MessageItem] = {item.index: item for item in line.system}
         for group in line.groups:
@@ -228,71 +228,6 @@ class ReportWriter:
 
     def _injected(self, text: str) -> Unit:
         return (TEXT, hash(text)), self.count(text)
-
-
-@dataclass(frozen=True, slots=True)
-class UntouchedWriter:
-    """Tells what the same call would have been without us, and when that has become noticeably less.
-
-    `restores`: the app leaves its history to us.
-    """
-
-    call: ModelCall
-    view: SessionView
-    counter: Counter
-    places: Sequence[int | None]
-    restores: bool
-
-    def report(self, report: Report, extras: Mapping[str, int], *, same: bool) -> None:
-        """Fill the report of what went out in.
-
-        Args:
-            report: of the call.
-            extras: tokens that go out beside the messages, by kind.
-            same: the app's own list went out as it is.
-        """
-        report.untouched = without = self._untouched(report, extras)
-        bodies = self._bodies(report)
-        if without is not None and without.by == "app" and same and bodies.is_own:
-            without.prefix = (
-                report.prefix_tokens_unchanged
-            )  # now and before, the very same went out
-        if report.purpose == "chat":
-            bodies.is_own = same
-        spending = self.view.spending
-        if spending.add(report, self.call.model_hint or ""):
-            report.warnings.append(DEARER)
-            report.dearer_causes = dict(spending.causes.most_common())
-
-    def _untouched(self, report: Report, extras: Mapping[str, int]) -> Untouched | None:
-        call, bodies = self.call, self._bodies(report)
-        if report.purpose != "chat":
-            return Untouched(tokens=report.tokens_before)
-        head, more = ("tools", report.estimator), sum(extras.values()) - extras.get("tools", 0)
-        if call.by_hand:
-            system = [m for m in call.messages if m.origin is Origin.SYSTEM]
-            said = tuple(hash(m.message.content) for m in system)
-            tools = extras.get("tools", 0) + sum(map(self.counter.host, system))
-            rows = self.view.rows
-            talk = bodies.whole.follow(((*head, said), tools), report.lane, rows, self._tokens)
-            return Untouched(by="talk", tokens=talk[0] + more, prefix=talk[1])
-        if self.restores:
-            return None
-        prefix = bodies.own.follow(
-            (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
-        )
-        # Where anything was changed, as its messages are, and not in the forms that went out.
-        is_whole = report.token_used == report.tokens_before
-        whole = report.tokens_before if is_whole else bodies.own.tokens + sum(extras.values())
-        return Untouched(tokens=whole, prefix=prefix)
-
-    def _bodies(self, report: Report) -> LaneBodies:
-        return self.view.lane(report.lane).bodies_of(ours=self.restores)
-
-    def _tokens(self, row: MessageRow) -> int:
-        """Tokens of a stored message by this call's counter."""
-        counter = self.counter
-        return row.tokens if row.counted_by == counter.name else counter.message(row.message)
 
 
 def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:

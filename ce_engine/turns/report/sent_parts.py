@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
 
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.choose.anchored_context import Pin
@@ -42,9 +41,15 @@ class ShownText:
         return Sent(
             tokens=self.out.used,
             budget=self.chosen.limit.tokens,
+            put_in=self.out.injected_tokens,
+            extras=sum(self.chosen.extras.values()),
             parts=list(self._parts()),
-            dropped=[self._part("dropped", item) for item in self.chosen.items if id(item) in gone],
+            dropped=self.left(item for item in self.chosen.items if id(item) in gone),
         )
+
+    def left(self, items: Iterable[MessageItem]) -> list[SentPart]:
+        """Messages that do not go out, as parts."""
+        return [self._part("dropped", item) for item in items]
 
     def layers(self, prepared: Prepared) -> Inspection:
         """The parts by layer, what is put in by its sections."""
@@ -101,6 +106,7 @@ class ShownText:
                 item = stored[step.message.message_id or ""]
                 part = self._part("restored", item, step.message.content)
                 tokens = part.tokens - saved_in([item], self.out.shorter)
+                tokens += self.counter.text(step.before) if step.before else 0
                 yield part.model_copy(update={"tokens": tokens})
             elif isinstance(step, Shorten):
                 part = self._part("shortened", items[step.index], step.text)
@@ -144,25 +150,6 @@ def difference(sent: Sent, instead: Sent) -> list[str]:
             _lines(sent), _lines(instead), "as it was", "instead", lineterm="", n=1
         )
     )
-
-
-def same_tokens(before: Sent | None, sent: Sent, head: int) -> int | None:
-    """Leading tokens of an input that are those of the one before; `None` without one.
-
-    Args:
-        before: what the lane's call before sent.
-        sent: the input.
-        head: tokens that go out before the messages, of tools.
-    """
-    if before is None:
-        return None
-    pairs = zip(before.parts, sent.parts, strict=False)
-    return head + sum(new.tokens for _, new in takewhile(lambda p: _is_same(*p), pairs))
-
-
-def _is_same(one: SentPart, other: SentPart) -> bool:
-    """Whether two parts are the same to a provider; of a system message, which is never stored, its tokens tell."""
-    return (one.role, one.content, one.tokens) == (other.role, other.content, other.tokens)
 
 
 def _lines(sent: Sent) -> list[str]:

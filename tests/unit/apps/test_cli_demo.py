@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,3 +171,4 @@ def test_without_a_name_it_is_the_first_whose_packages_are_here(site: Path) -> N
     result = ce("demo", "--turns", "2")
     assert result.exit_code == 0, result.output
     assert "ce show 'acme demo'" in result.stdout
+    assert re.search(r"^framework +acme$", result.stdout, re.MULTILINE)

@@ -196,6 +196,19 @@ def test_another_placement_keeps_the_budget(engine: ContextEngine) -> None:
     assert small.budget.max_input_tokens == 40
 
 
+def test_a_text_behind_what_was_put_before_it_stays_as_it_is() -> None:
+    """Also where the same words stand in what was put before it."""
+    asked = "How long may customers return it?"
+    before = f"[17] Quoted records:\n| user: {asked}\n| tool: 45 days, may return\n[/17]\n\n"
+    assert difference(asked, f"{before}{asked}") == [("new", before), ("same", asked)]
+    assert difference(f"{before}{asked}", asked) == [("gone", before), ("same", asked)]
+    rules = "\n\n[Constraints]\n1. You help."
+    assert difference("You help.", f"You help.{rules}") == [("same", "You help."), ("new", rules)]
+    other = "[18] Quoted records:\n| tool: return it\n[/18]\n\n"
+    kind, text = difference(f"{before}{asked}", f"{other}{asked}")[-1]
+    assert (kind, text.endswith(asked)) == ("same", True)
+
+
 def test_a_difference_says_what_went_and_what_came() -> None:
     assert difference("the red lamp", "the blue lamp") == [
         ("same", "the "),

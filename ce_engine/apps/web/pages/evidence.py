@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.evidence_graph import Node, graph
 from ce_engine.apps.present.graph_svg import drawing
+from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
@@ -28,6 +30,9 @@ from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
 
+
+FIRST_WORDS = 60
+"""Characters by which a message is told from others."""
 
 PART = 20_000
 """Characters of a text that are shown at once."""
@@ -75,6 +80,7 @@ async def _page(request: Request, name: str) -> Response:
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
         disagreements=disagreements,
+        told=_told(document, answers, asked),
         said=_said(found, document, turns),
         asked_turns=asked,
         **_text(found, document, query.get("part", "")),
@@ -116,6 +122,22 @@ def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any
         else [],
         "attachments": (message.attachments or ()) if message else (),
     }
+
+
+def _told(
+    document: SessionDocument, answers: Mapping[str, int], asked: Mapping[str, int]
+) -> Callable[[str], tuple[int | None, str]]:
+    """What tells a message from others: the turn that it is of, and its first words."""
+    messages = {m.message_id: m for m in document.session.messages if m.message_id}
+
+    def of(name: str) -> tuple[int | None, str]:
+        message = messages.get(name)
+        calls = (message.tool_calls or ()) if message else ()
+        text = message.content if message else ""
+        text = text or "; ".join(f"{call.name}({arguments(call.args)})" for call in calls)
+        return answers.get(name) or asked.get(name), line(text, FIRST_WORDS)
+
+    return of
 
 
 def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:

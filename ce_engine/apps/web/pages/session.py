@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.amounts import cached_share, effect, saved_share
+from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
+from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
@@ -41,7 +43,6 @@ async def session(request: Request) -> Response:
         turns = await reader.store.list_turns(scope)
     lane = query.get("lane")
     found = timeline(turns, lane)
-    at = _start(query.get("page", ""), len(found))
     say = taste_of(request).language
     return page(
         request,
@@ -49,21 +50,16 @@ async def session(request: Request) -> Response:
         scope=scope,
         lane=lane,
         found=found,
-        rows=_rows(found, turns, at),
-        pages=-(-len(found) // ROWS),
-        at=at // ROWS + 1,
+        **_table(found, turns, query, None, say),
         svg=Markup(drawing(found, say)),  # noqa: S704 - what was stored is escaped in it
         gutter=Markup(gutter(found, say)),  # noqa: S704
         layers=[name for name in LAYERS if any(found.layers[name])],
         titles={name: say(title) for name, title in TITLES.items()},
         meanings={name: say(text) for name, text in MEANINGS.items()},
         notable=_notable(found),
-        marks={name: say(text) for name, text in MARKS.items()},
-        bad=BAD,
         sums=_sums(found, turns),
         spots=[_first(each) for each in spots(turns, say)],
         columns=_columns(found, scope),
-        find=query.get("find", "").strip(),
         turn_count=len(turns),
     )
 
@@ -75,7 +71,51 @@ def _start(wanted: str, turns: int) -> int:
     return (min(max(1, number), pages) - 1) * ROWS
 
 
-def _rows(found: Timeline, turns: Sequence[TurnRow], at: int) -> list[dict[str, Any]]:
+ORDERS = ("tokens", "cost", "effect")
+"""What the table of turns can be sorted by, the most first; else it is in their order."""
+
+
+def _table(
+    found: Timeline,
+    turns: Sequence[TurnRow],
+    query: QueryParams,
+    spent: SessionCosts | None,
+    say: Say,
+) -> dict[str, Any]:
+    """A page of the table of turns; what they cost where that is known by now."""
+    order = query.get("order", "")
+    order = order if order in ORDERS else ""
+    at = _start(query.get("page", ""), len(found))
+    places = _ordered(found, order, spent)[at : at + ROWS]
+    shown = {found.turns[place] for place in places}
+    cells = spent.cells_of(shown) if spent is not None else None
+    return {
+        "rows": _rows(found, turns, places),
+        "pages": -(-len(found) // ROWS),
+        "at": at // ROWS + 1,
+        "order": order,
+        "has_lanes": len(found.lanes) > 1,
+        "costs": cells,
+        "unit": spent.amounts.unit(say) if spent is not None else "",
+        "marks": {name: say(text) for name, text in MARKS.items()},
+        "bad": BAD,
+        "find": query.get("find", "").strip(),
+    }
+
+
+def _ordered(found: Timeline, order: str, spent: SessionCosts | None) -> list[int]:
+    """The places of the turns as the table has them."""
+    places = list(range(len(found)))
+    if order == "tokens":
+        return sorted(places, key=lambda place: -found.used[place])
+    if order and spent is not None:
+        by = spent.sent_of if order == "cost" else spent.more_of
+        return sorted(places, key=lambda place: -by(found.turns[place]))
+    return places
+
+
+def _rows(found: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> list[dict[str, Any]]:
+    moved = set(found.moved)
     return [
         {
             "turn": found.turns[place],
@@ -84,15 +124,16 @@ def _rows(found: Timeline, turns: Sequence[TurnRow], at: int) -> list[dict[str, 
             "budget": found.budget[place],
             "without": found.without[place],
             "prefix": found.prefix[place],
+            "rules": found.layers["rules"][place],
             "retrieved": found.layers["retrieved"][place],
             "given": found.given[place],
             "left_out": found.left_out[place],
             "marks": found.marks.get(place, []),
-            "moved": place in set(found.moved[-ROWS * 50 :]),
+            "moved": place in moved,
             "row": turns[found.turns[place] - 1],
             "bars": _bars(found, place),
         }
-        for place in range(at, min(at + ROWS, len(found)))
+        for place in places
     ]
 
 
@@ -157,6 +198,7 @@ async def costs(request: Request) -> Response:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
     spent = SessionCosts.of(calls, reader.prices, numbers)
+    found = timeline(turns, lane)
     return page(
         request,
         "session_costs.html",
@@ -168,9 +210,11 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
-        marks={name: say(text) for name, text in MARKS.items()},
+        lane=lane,
+        **_table(found, turns, query, spent, say),
         saved_share=saved_share,
         cached_share=cached_share,
+        cached_words=cached_words,
         effect=effect,
     )
 

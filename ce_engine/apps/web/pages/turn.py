@@ -21,7 +21,7 @@ from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
-from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
@@ -231,6 +231,7 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
     return {
         "report": report,
         "layers": layers,
+        "sent_words": sent_words(report, say) if report else "",
         "reasons": list(report_lines(report, say)) if report else [],
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
@@ -337,11 +338,13 @@ def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -
     view = WhatIfView(replay, Links(stored.document, stored.turns))
     calls = calls_of(stored.document, stored.turns)
     table, call = priced_by(calls, reader.prices), calls[stored.at]
+    price = table.of(call.model, call.provider)
     return {
         "changes": view.changes,
+        "ordered": view.ordered(stored.report, say) if stored.report else [],
         "ways": view.ways(say),
-        "differences": list(view.reasons(say)),
-        "sums": view.sums(table, table.of(call.model, call.provider), say),
+        "differences": list(view.reasons(say, price.cached_from if price else 0)),
+        "sums": view.sums(table, price, say),
         "money": Amounts(table).source(say),
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
         "near": [piece for piece in view.why_instead.passed_over if piece.score is not None],

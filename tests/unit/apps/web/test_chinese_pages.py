@@ -140,7 +140,8 @@ def test_no_page_has_a_word_in_english(pages: TestClient) -> None:
             if part not in seen:
                 text = read(pages, part, **CHINESE)
                 seen[part] = english(text)
-                wanted += [each for each in links_of(text) if "?" in each and each not in seen]
+                links = (each for each in links_of(text) if "?" in each and each not in seen)
+                wanted += [each for each in links if "order=" not in each]  # the same in other rows
     pages.cookies.set("ce_columns", every)
     seen["columns"] = english(read(pages, "/", **CHINESE))
     assert len([address for address in seen if address.startswith("/evidence?")]) > 5

@@ -55,3 +55,12 @@ def test_it_is_in_chinese_too(many_pages: TestClient) -> None:
     html = read(many_pages, "/compare", **{"accept-language": "zh"})
     assert cells(html)["调用"] == ["2", "4", "6"]
     assert "Tokens of all calls" not in html
+
+
+def test_the_tag_that_says_the_framework_is_no_choice_beside_the_framework(
+    many_pages: TestClient,
+) -> None:
+    html = read(many_pages, "/compare")
+    assert 'value="framework"' in html
+    assert "tag:framework" not in html
+    assert "framework=langchain" not in html + read(many_pages, "/")

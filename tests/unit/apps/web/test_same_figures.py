@@ -84,11 +84,12 @@ def test_the_comparison_has_them(url: str) -> None:
         "tokens sent": f"{SENT:,}",
         "tokens without us": f"{WITHOUT:,}",
         "tokens saved": f"{WITHOUT - SENT:,} ({SAVED})",
-        "cached prefix": f"{CACHED} ({SHARE})",
+        "begins alike": f"{CACHED} ({SHARE})",
+        "cacheable": f"{CACHED} ({SHARE})",
         "cost of inputs, units": f"{COST:,}",
         "without us, units": f"{COST_WITHOUT:,}",
         "cost saved, units": f"{COST_WITHOUT - COST:,} ({LESS})",
-        "effect on cost": f"-{LESS}",
+        "effect on cost, in units": f"-{LESS}",
         "not comparable, units": "300",
     }
     assert {title: lines[title] for title in wanted} == wanted
@@ -166,3 +167,40 @@ def test_a_lane_has_its_own_sums(tmp_path: Path) -> None:
     with visit(url) as client:
         assert tiles(client.get(costs_url("", "s", lane="two")).text)["tokens sent"] == "70"
         assert "lane=two" in client.get(session_url("", "s", lane="two")).text
+
+
+KNOWN = Told(
+    model="gpt-4o-mini",
+    sent=1000,
+    prefix=900,
+    report={"untouched": {"tokens": 3000, "prefix": 2800}},
+)
+"""Its cached token costs half of a new one, from 1,024 on: 1,000 for 3,000 - 2,800 / 2 = 1,600."""
+
+
+def test_a_session_has_the_same_effect_in_money_and_in_units(tmp_path: Path) -> None:
+    """Also beside sessions whose models have no price, and what is too short to be cached is not told as cached."""
+    url = url_of(tmp_path / "ce.db")
+    put(url, "known", [KNOWN])
+    put(url, "unknown", [CHEAP])
+    with visit(url) as client:
+        told = tiles(client.get(costs_url("", "known")).text)
+        html = read(client, "/compare?by=session")
+        client.get("/preferences?columns=1&column=effect")
+        [row] = [
+            r
+            for r in re.findall(r"<tr data-row>.*?</tr>", read(client, "/"), re.DOTALL)
+            if ">known" in r
+        ]
+    assert told["effect on cost"] == "-37.5%"
+    assert texts(row, "td") == ["-37.5%"]
+    lines = {
+        title: texts(rest, "td")[0]
+        for title, rest in re.findall(r'<tr><th scope="row">([^<]*)(.*?)</tr>', html, re.DOTALL)
+    }
+    assert lines["effect on cost, in units"] == "-37.5%"
+    assert (lines["begins alike"], lines["cacheable"]) == ("900 (90.0%)", "0 (0.0%)")
+    assert told["begins like the call before: too few tokens at a time to be cached"] == "90.0%"
+    report = " ".join(ce("report", "known", "--store", url, columns=400).stdout.split())
+    assert "(90.0%): too few tokens at a time to be cached" in report
+    assert "saved 0.000090 (37.5%)" in report
