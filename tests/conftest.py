@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,6 @@ from ce_engine import ContextEngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
 FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_")
@@ -30,6 +30,13 @@ collect_ignore = ["makebelieve", "standard"]
 
 settings.register_profile("ce", deadline=None, print_blob=True)  # no timing in tests
 settings.load_profile("ce")
+
+
+def pytest_configure() -> None:
+    """Have `tests` be this folder, whatever a test puts on `sys.path`: a distribution brings a `tests`, too."""
+    ours = sys.modules.get("tests")
+    if ours is not None:  # a namespace package looks for its folders anew
+        ours.__path__ = [str(Path(__file__).parent)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,6 +19,7 @@ from ce_engine import (
     ContextEngine,
     MemoryStore,
     ModelCall,
+    RedactionConfig,
     Report,
     RuntimeConfig,
     SchemaValidationError,
@@ -39,7 +40,9 @@ from tests.faults.oddities import Oddity
 STORES = ("memory", "sqlite", "file", "redis")
 SCOPE = Scope(session_id="odd")
 PATIENT = StoreConfig(deadline_s=300)
-"""What is judged here is what becomes of an input; with the usual deadline a long write follows later."""
+UNHURRIED = RedactionConfig(max_text_chars=100_000_000, timeout_s=300)
+"""What is judged here is what becomes of an input; with the usual deadline a long write follows later, and
+what cannot be redacted in the usual time is stored without its content."""
 
 SMALL, ROOMY = 4_000, 100_000_000
 
@@ -60,7 +63,9 @@ def engine_on(kind: str, folder: Path, tokens: int) -> Iterator[ContextEngine]:
     urls["redis"] = url_at(folder / "ce", "redis") if kind == "redis" else ""
     store: Store = MemoryStore() if kind == "memory" else open_store(urls[kind])
     budget = BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0)
-    engine = create_context_engine(store, config=RuntimeConfig(store=PATIENT, budget=budget))
+    engine = create_context_engine(
+        store, config=RuntimeConfig(store=PATIENT, budget=budget, redaction=UNHURRIED)
+    )
     engine.sync.check()
     try:
         yield engine

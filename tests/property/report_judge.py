@@ -19,6 +19,7 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
 )
+from ce_engine.audit.explanation import THERE_ALREADY
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.report import PruneDecision
 from ce_engine.schema.settings import Constraint
@@ -55,8 +56,11 @@ def judge(
     """Counts what was judged; raises `AssertionError` where the report is not what went out."""
     report, parts = result.report, result.assembled_input.parts
     wire = "\n".join(part.content for part in parts)
-    told = {d.block_id: d for d in report.prune_decisions}
-    assert len(told) == len(report.prune_decisions), "a block is told of twice"
+    # What was brought in before an earlier question stays there, and more of the same may come in for this one.
+    there = [d for d in report.prune_decisions if d.reason == THERE_ALREADY]
+    own = [d for d in report.prune_decisions if d.reason != THERE_ALREADY]
+    assert len({d.block_id for d in own}) == len(own), "a block is told of twice"
+    told = {d.block_id: d for d in (*there, *own)}
     _tokens(report, parts, result.assembled_input.total_tokens)
     known = {name: block.content for name, block in texts.blocks.items()}
     known |= {name: rule.text for name, rule in texts.rules.items()}
@@ -76,7 +80,7 @@ def judge(
 
 
 def _tokens(report: Report, parts: Sequence[MessagePart], total: int) -> None:
-    pins = sum(d.reason == "there_already" for d in report.prune_decisions)
+    pins = sum(d.reason == THERE_ALREADY for d in report.prune_decisions)
     real = PRIMING + sum(map(cost, parts))
     assert real <= report.token_used <= real + JOIN * (4 + pins), (real, report.token_used)
     assert report.token_used == total == sum(report.payload_tokens.values())
@@ -111,7 +115,7 @@ def _pieces(texts: Judged, report: Report, wire: str) -> None:
 
 
 def _evidence(texts: Judged, report: Report, told: Mapping[str, PruneDecision], wire: str) -> None:
-    pinned = any(d.reason == "there_already" for d in report.prune_decisions)
+    pinned = any(d.reason == THERE_ALREADY for d in report.prune_decisions)
     for name, text in texts.evidence.items():
         decision, became = told.get(f"e:{name}"), fate(text, wire)
         if pinned and (decision is None or became != "dropped"):
@@ -146,7 +150,7 @@ def _groups(report: Report, parts: Iterable[MessagePart]) -> None:
     groups = [
         d
         for d in report.prune_decisions
-        if not d.block_id.startswith(other) and d.reason != "there_already"
+        if not d.block_id.startswith(other) and d.reason != THERE_ALREADY
     ]
     stays = [d for d in groups if d.action != "dropped"]
     assert sum(d.count for d in stays) == len(said), (stays, said)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ScopeViolationError, SessionNotFoundError, VersionConflictError
 from ce_engine.stores.tables import compiled_statements
 from ce_engine.stores.tables.dialect import Database
 
@@ -22,6 +22,10 @@ Work = Callable[[Connection], T]
 
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.01
+
+_BETWEEN_QUERIES = DBAPIError, VersionConflictError, SessionNotFoundError, ScopeViolationError
+"""The database's own errors and our answers: no query is open by then. All others may be of a row's content,
+a key that is not here as well."""
 
 
 class Link:
@@ -85,9 +89,9 @@ class Link:
                 connection.connection.rollback()
             except (DBAPIError, self._database.DRIVER_ERROR):
                 self._close()
-            if not isinstance(error, DBAPIError | ContextEngineError):
-                # A row that is none ended a query half-way: while its cursor lives, and be it in a frame
-                # of the error's, this connection goes on reading the file as it was then, closed or not.
+            if not isinstance(error, _BETWEEN_QUERIES):
+                # A row that cannot be read ended a query half-way: while its cursor lives, and be it in a
+                # frame of the error's, this connection goes on reading the file as it was then, closed or not.
                 traceback.clear_frames(error.__traceback__)
                 self._close()
             raise

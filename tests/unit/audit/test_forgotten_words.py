@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _asyncio
 import gc
 import secrets
 import sys
@@ -46,11 +47,14 @@ class Word:
 
 
 def holders() -> Iterator[str]:
-    """What in the process has a word, the youngest first: the kinds of the objects around its texts."""
+    """What in the process has a word, the youngest first: the kinds of the objects around its texts.
+
+    `_asyncio` itself would give its spare objects out a second time (gh-122695, in Python up to 3.12.5).
+    """
     stem = "q".join(Word.halves)
     plain, frame = stem.encode(), type(sys._getframe())
     for each in gc.get_objects():
-        if isinstance(each, frame):
+        if isinstance(each, frame) or each is _asyncio:
             continue
         for inner in gc.get_referents(each):
             if (isinstance(inner, str) and inner is not stem and stem in inner) or (

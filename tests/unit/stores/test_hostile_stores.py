@@ -13,6 +13,7 @@ import pytest
 from ce_engine import (
     ContextEngine,
     ContextEngineError,
+    EncryptionKeyError,
     RuntimeConfig,
     Scope,
     StoreConfig,
@@ -27,6 +28,10 @@ SCOPE = Scope(session_id="s", user_id="anna")
 OTHER = Scope(session_id="s", user_id="ben")
 PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=10))
 DEEP = "[" * 100_000
+SEALED = b"\xff\xffCE\x01\x04abcd"
+"""The head of what a key `abcd` sealed, which nobody has."""
+READS = 9
+"""More than a store has threads that read."""
 
 
 def fill(url: str) -> None:
@@ -118,6 +123,29 @@ def test_a_session_that_could_not_be_read_is_deleted_to_its_last_byte(tmp_path: 
             door()
     assert engine.sync.delete_user_data("", "anna").sessions == 1
     engine.sync.close()
+
+
+def test_a_row_that_says_it_is_sealed_costs_another_user_nothing(tmp_path: Path) -> None:
+    """Who still has the error has no query with it, by which SQLite goes on reading the file as it was."""
+    path = tmp_path / "ce.db"
+    fill(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as database, database:
+        oldest = "id = (SELECT min(id) FROM ce_turns WHERE session = 1)"
+        database.execute(f"UPDATE ce_turns SET report = ? WHERE {oldest}", (SEALED,))
+    engine = create_context_engine(f"sqlite:///{path}", config=PATIENT)
+    errors = [turns_refused(engine) for _ in range(READS)]
+    HostApp(engine, OTHER).ask("Go on?", "Yes.")
+    assert engine.sync.flush()
+    found = [engine.sync.get_session(OTHER) for _ in range(READS)]
+    engine.sync.close()
+    assert {type(error) for error in errors} == {EncryptionKeyError}
+    assert {each.session.messages[-1].content for each in found if each is not None} == {"Yes."}
+
+
+def turns_refused(engine: ContextEngine) -> BaseException:
+    with pytest.raises(EncryptionKeyError) as said:
+        engine.sync.list_turns(SCOPE)
+    return said.value
 
 
 def test_a_setting_that_was_spoilt_is_deleted_with_its_owner(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ SAID_ANYHOW = frozenset(
 """Names, units and what is typed: the same in every language."""
 IDS = re.compile(
     r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{6,8}\b"
-    r"|\brequest-\d+\b|\b[a-z]+:(?=[0-9a-f]{8})|o200k_base|\bp(50|95)\b|\bCONTEXT_[A-Z_]+\b"
+    r"|\brequest-\d+\b|\b[a-z]+:(?=[0-9a-f]{8})|(?:o200k|cl100k)_base|\bp(50|95)\b|\bCONTEXT_[A-Z_]+\b"
 )
 READ = ("title", "aria-label", "placeholder", "aria-roledescription", "alt")
 UNREAD = ("script", "style", "datalist")
