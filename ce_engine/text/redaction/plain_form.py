@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from unicodedata import normalize
 
 from ce_engine.schema.time_limits import breathe, breathing
@@ -40,8 +40,8 @@ _INVISIBLE = re.compile(_SIGNS)
 _ESC = r"(?:\x1b|(?<!\\)\\++(?:[xX]1[bB]|033|[eE])(?=[\[\]]))"
 _UNSEEN = re.compile(
     rf"(?:{_ESC}\[|\x9b)(?:[?>]?[0-9]{{1,4}}(?:[;:][0-9]{{0,4}}){{0,32}}(?:[ -/]?[@-Z\\^-~]|\Z)|[mKJH]|\Z)"
-    rf"|(?:{_ESC}\]|\x9d)8;[^;\s\x07\x1b\x9c]{{0,64}};(?P<link>(?!\x07|\x1b\\|\x9c))?"
-    rf"|(?P<end>\x1b\\|\x9c)|{_SIGNS}"
+    rf"|(?:{_ESC}\]|\x9d)8;[^;\s\x07\x1b\x9c\x9d\\]{{0,64}};(?P<link>[^\s\x07\x1b\x9c\x9d\\]{{0,2000}})"
+    rf"(?:[\x07\x9c]|\x1b\\{{1,2}})?|{_SIGNS}"
 )
 _CONTROLS = (
     "\x7f",
@@ -75,9 +75,7 @@ def readable(text: str) -> tuple[str, Callable[[int], int]]:
     """
     view, origin = decoded(text)
     if any(map(view.__contains__, _CONTROLS)) or (not view.isascii() and _INVISIBLE.search(view)):
-        cuts = _UNSEEN.finditer(view)
-        seen = ((*cut.span(), " " if cut.lastgroup else "") for cut in cuts)
-        view, back = substitute(view, seen)
+        view, back = substitute(view, _unseen(view))
         origin = _both(origin, back)
     if not view.isascii():
         view = _EXOTIC.sub(lambda found: _PLAIN[found[0]], view)
@@ -93,6 +91,16 @@ def decoded(text: str) -> tuple[str, Callable[[int], int]]:
     if not any(map(view.__contains__, _HINTS)):
         return view, _same
     return substitute(view, ((*cut.span(), _meant(cut)) for cut in _HIDDEN.finditer(view)))
+
+
+def _unseen(view: str) -> Iterator[tuple[int, int, str]]:
+    """What nobody sees, to be cut; the address of a link stays, apart from what stands beside it."""
+    for cut in _UNSEEN.finditer(view):
+        if cut["link"]:
+            yield cut.start(), cut.start("link"), " "
+            yield cut.end("link"), cut.end(), " "
+        else:
+            yield *cut.span(), ""
 
 
 def _both(first: Callable[[int], int], second: Callable[[int], int]) -> Callable[[int], int]:
