@@ -19,6 +19,8 @@ from itertools import count
 from typing import Literal
 from unicodedata import normalize
 
+from ce_engine.text.unseen import CONTROLS, SEQUENCE, WITHOUT_WIDTH
+
 
 Locale = Literal["en", "zh"]
 
@@ -36,18 +38,13 @@ DIGITS = 6
 
 _BREAK = re.compile(r"\r\n|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _HIDDEN = re.compile(
-    "["
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # control signs, those of terminals too
-    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"  # no width, or another direction
-    "\U000e0000-\U000e0fff"  # tags, and variants that can carry any text
-    "]"
+    f"[{CONTROLS}{WITHOUT_WIDTH}]"
     # Joiners belong between letters of some scripts and in emoji, and hide between others.
     # A run is read from its beginning alone: from each of its signs anew it would take the square of them.
     "|(?:^|(?<=[\\s!-~]))[\u200c\u200d]+|(?<![\u200c\u200d])[\u200c\u200d]++(?=[\\s!-~]|$)",
     re.MULTILINE,
 )
-_TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]")
+_TERMINAL = re.compile(SEQUENCE)
 _HEADING = re.compile(r"^([^\S\n]*)(?=[#\uff03\ufe5f\u266f])", re.MULTILINE)
 _TEMPLATE = re.compile(
     r"(?P<open>[<\uff1c])(?=[|\uff5c]|</?SYS>>|/?(?:s|bos|eos|pad|unk|think|tool_call|tool_response|"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from unicodedata import normalize
 
 from ce_engine.schema.time_limits import breathe, breathing
+from ce_engine.text.unseen import CONTROLS, JOINERS, WITHOUT_WIDTH
 
 
 HOLE = "\ufdd0"
@@ -31,16 +32,36 @@ _PLAIN |= dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2
 _PLAIN |= dict.fromkeys("\u2009\u200a\u202f\u205f\u3000", " ")
 _PLAIN |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-")
 _EXOTIC = re.compile(f"[{''.join(_PLAIN)}]")
-_INVISIBLE = re.compile(
-    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+_SIGNS = f"[{CONTROLS}{WITHOUT_WIDTH}{JOINERS}]"
+_INVISIBLE = re.compile(_SIGNS)
+# Of a terminal's sequences those that colour and erase: none takes digits or letters with it that may be a
+# secret's, so the parameters are short numbers, and without one only a few letters end it. Of a link
+# (`ESC ] 8 ;; address ESC \`) the address stays to be read.
+_ESC = r"(?:\x1b|(?<!\\)\\++(?:[xX]1[bB]|033|[eE])(?=[\[\]]))"
+_UNSEEN = re.compile(
+    rf"(?:{_ESC}\[|\x9b)(?:[?>]?[0-9]{{1,4}}(?:[;:][0-9]{{0,4}}){{0,32}}(?:[ -/]?[@-Z\\^-~]|\Z)|[mKJH]|\Z)"
+    rf"|(?:{_ESC}\]|\x9d)8;[^;\s\x07\x1b\x9c\x9d\\]{{0,64}};(?P<link>[^\s\x07\x1b\x9c\x9d\\]{{0,2000}})"
+    rf"(?:[\x07\x9c]|\x1b\\{{1,2}})?|{_SIGNS}"
 )
+_CONTROLS = (
+    "\x7f",
+    *map(chr, range(0x09)),
+    *map(chr, range(0x0E, 0x1C)),
+    "\x1f",
+    "\\x1",
+    "\\X1",
+    "\\033",
+    "\\e",
+    "\\E",
+)
+"""Without one of them there is nothing unseen in ASCII."""
 _AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
 _HIDDEN = re.compile(
-    r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})|&#(?:0{0,4}(?P<code>[0-9]{2,3})|[xX]0{0,4}(?P<hex>[0-9a-fA-F]{2}));"
-    rf"|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>&commat;|{_AT})|\x00|{_INVISIBLE.pattern}"
+    r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})"
+    r"|&#(?:0*+(?P<code>[0-9]{2,3})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{2})(?![0-9a-fA-F]));?"
+    rf"|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>&commat;|{_AT})"
 )
-_HINTS = ("\\u", '\\ "', "&#", "&commat;", "%40", "%2540", "\x00")
+_HINTS = ("\\u", '\\ "', "&#", "&commat;", "%40", "%2540")
 """Without one of them there is nothing to look for in ASCII."""
 _SHORT_ESCAPES = (("\\n", "\n\n"), ("\\r", "\n\n"), ("\\t", "  "), ('\\"', ' "'), ("\\/", " /"))
 
@@ -52,21 +73,42 @@ def readable(text: str) -> tuple[str, Callable[[int], int]]:
     stand for, because a tool's result is often JSON with everything but ASCII escaped; so do a page's
     (`ann&#64;example.com`), and the sign of a mail address in a URL (`ann%40example.com`). What nobody sees vanishes.
     """
-    view = text
-    origin: Callable[[int], int] = _same
-    if "\\" in view:
-        for escape, plain in _SHORT_ESCAPES:  # of the same length: offsets stay
-            view = view.replace(escape, plain)
-    if any(map(view.__contains__, _HINTS)) or (not view.isascii() and _INVISIBLE.search(view)):
-        cuts = _HIDDEN.finditer(view)
-        view, origin = substitute(view, ((*cut.span(), _meant(cut)) for cut in cuts))
+    view, origin = decoded(text)
+    if any(map(view.__contains__, _CONTROLS)) or (not view.isascii() and _INVISIBLE.search(view)):
+        view, back = substitute(view, _unseen(view))
+        origin = _both(origin, back)
     if not view.isascii():
         view = _EXOTIC.sub(lambda found: _PLAIN[found[0]], view)
     return view, origin
 
 
+def decoded(text: str) -> tuple[str, Callable[[int], int]]:
+    """The same of the text's escapes alone."""
+    view = text
+    if "\\" in view:
+        for escape, plain in _SHORT_ESCAPES:  # of the same length: offsets stay
+            view = view.replace(escape, plain)
+    if not any(map(view.__contains__, _HINTS)):
+        return view, _same
+    return substitute(view, ((*cut.span(), _meant(cut)) for cut in _HIDDEN.finditer(view)))
+
+
+def _unseen(view: str) -> Iterator[tuple[int, int, str]]:
+    """What nobody sees, to be cut; the address of a link stays, apart from what stands beside it."""
+    for cut in _UNSEEN.finditer(view):
+        if cut["link"]:
+            yield cut.start(), cut.start("link"), " "
+            yield cut.end("link"), cut.end(), " "
+        else:
+            yield *cut.span(), ""
+
+
+def _both(first: Callable[[int], int], second: Callable[[int], int]) -> Callable[[int], int]:
+    return second if first is _same else lambda offset: first(second(offset))
+
+
 def _meant(cut: re.Match[str]) -> str:
-    """What an escape stands for; nothing for what nobody sees."""
+    """What an escape stands for; nothing for NUL."""
     if cut["at"]:
         return "@"
     if cut[

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ce_engine.text.redaction.plain_form import readable, substitute
+from ce_engine.text.redaction.plain_form import decoded, readable, substitute
+from ce_engine.text.unseen import CONTROLS, JOINERS, SEQUENCE, WITHOUT_WIDTH
 
 
 ANY = re.compile(r"\[(?P<label>[^\W\d_]\w*)_(?P<number>[0-9]{1,12})\]")
@@ -20,14 +21,9 @@ _ROUNDS = 8
 
 _BEGINS = ("[", "\\u", "&#")
 # What a quote leaves out beside signs without width (`text.quote`), and a store may.
-_UNSEEN = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff0-\ufffb]"
-)
-_DISGUISE = re.compile(
-    r"\\u|&#|[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
+_SIGNS = f"[{CONTROLS}{WITHOUT_WIDTH}{JOINERS}]"
+_UNSEEN = re.compile(f"{SEQUENCE}|{_SIGNS}")
+_DISGUISE = re.compile(rf"\\|&|{_SIGNS}")
 
 
 def lettered(text: str, pattern: re.Pattern[str] = ANY) -> str:
@@ -75,31 +71,51 @@ def _found(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, re.M
     """Each placeholder with its place in the text. No number begins with 0."""
     if not any(map(text.__contains__, _BEGINS)):
         return
-    view, origin = _seen_through(text)
-    for found in pattern.finditer(view):
-        if found["number"][0] != "0":
-            yield origin(found.start()), origin(found.end()), found
+    spans: dict[tuple[int, int], re.Match[str]] = {}
+    for view, origin in _views(text):
+        for found in pattern.finditer(view):
+            if found["number"][0] != "0":
+                spans.setdefault((origin(found.start()), origin(found.end())), found)
+    done = 0
+    for (start, end), found in sorted(spans.items(), key=lambda item: item[0]):
+        if start >= done:
+            yield start, end, found
+            done = end
 
 
-def _seen_through(text: str) -> tuple[str, Callable[[int], int]]:
-    """The text without disguise, and what leads from an offset in it to the one in `text`."""
-    view, steps = text, list[Callable[[int], int]]()
-    for _ in range(_ROUNDS):
-        if not _DISGUISE.search(view):
-            break
-        seen, back = substitute(view, ((*cut.span(), "") for cut in _UNSEEN.finditer(view)))
-        fresh, further = readable(seen)
-        if fresh == view:
-            break
-        view = fresh
-        steps += (back, further)
+def _views(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
+    """The text as it is, with less and less disguise, and what leads from an offset there to the one in `text`.
+
+    Each is looked at: `ESC [ P` is a sequence to a terminal, and the beginning of a placeholder to who restores one.
+    """
+    steps: list[Callable[[int], int]] = []
 
     def origin(offset: int) -> int:
         for step in reversed(steps):
             offset = step(offset)
         return offset
 
-    return view, origin
+    view = text
+    yield view, origin
+    for _ in range(_ROUNDS):
+        if not _DISGUISE.search(view):
+            break
+        before = view
+        for plainer in (_shown, decoded, readable):
+            fresh, back = plainer(view)
+            if fresh != view and plainer is readable:
+                yield fresh, lambda offset, back=back: origin(back(offset))  # type: ignore[misc]
+            elif fresh != view:
+                view = fresh
+                steps.append(back)
+                yield view, origin
+        if view == before:
+            break
+
+
+def _shown(text: str) -> tuple[str, Callable[[int], int]]:
+    """As a quote leaves it."""
+    return substitute(text, ((*cut.span(), "") for cut in _UNSEEN.finditer(text)))
 
 
 def _letters(number: int) -> str:
