@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
@@ -82,16 +83,17 @@ class RestOfSession:
         self._rows = {each.message.message_id or "": each for each in rows if each.message}
         messages = links.document.session.messages
         self._messages = [m for m in messages if m.message_id and m.message_id not in shown]
-        self._archive: Mapping[str, object] = row.report.get("extra", {}).get("replay") or {}
+        self._archive: Mapping[str, Any] = row.report.get("extra", {}).get("replay") or {}
         self._later = self._said_later(messages)
         self._standing = standing_before(found)
         self._pieces: dict[str, BroughtIn | PassedOver] = {}
         if found is not None:
-            self._pieces = {p.id: p for p in (*found.passed_over, *found.brought_in)}
+            self._pieces |= {piece.id: piece for piece in found.passed_over}
+            self._pieces |= {piece.id: piece for piece in found.brought_in}
 
     def _said_later(self, messages: Sequence[Message]) -> frozenset[str]:
         """Ids of what came after the newest message that the turn knew."""
-        _, newest = self._archive.get("messages") or (0, "")  # type: ignore[misc] # as it is stored
+        _, newest = self._archive.get("messages") or (0, "")
         ids = [message.message_id or "" for message in messages]
         return frozenset(ids[ids.index(newest) + 1 :] if newest in ids else ())
 

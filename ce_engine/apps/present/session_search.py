@@ -84,9 +84,9 @@ def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[st
     for name, evidence in document.evidences.items():
         # A tool's result is of the turn that asked for it, a model's answer of its own.
         call, _, _ = (evidence.links.tool_call_id or "").rpartition(":")
-        number = first.get(call) or numbers.get(str(evidence.metadata.get("turn_id")))
-        if number:
-            first.setdefault(name, number)
+        turn = first.get(call) or numbers.get(str(evidence.metadata.get("turn_id")))
+        if turn:
+            first.setdefault(name, turn)
     for message in document.session.messages:
         for ref in (message.refs or ()) if message.role is Role.TOOL else ():
             if message.message_id and ref.evidence_id in first:

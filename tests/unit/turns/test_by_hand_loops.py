@@ -78,6 +78,16 @@ async def until_cut(engine: ContextEngine) -> None:
     raise AssertionError("it was never cut")
 
 
+async def until_cut_for_a_question(engine: ContextEngine) -> list[PrepareResult]:
+    """The calls of the first question with a tool for which the cut moved."""
+    for n in range(60):
+        said = f"For sale {n} ask Lena. " * 8
+        made = await ask(engine, WALK.format(f"sale number {n}"), said, item=f"lamp {n}")
+        if made[0].report.cut == "moved":
+            return made
+    raise AssertionError("it was never cut for a question")
+
+
 async def test_what_was_brought_in_for_a_question_goes_out_in_its_tool_step_too(
     engine: ContextEngine,
 ) -> None:
@@ -97,11 +107,7 @@ async def test_a_cut_that_moves_for_a_question_does_not_take_from_its_tool_step(
 ) -> None:
     await tell(engine, "The shop opens at nine.")
     await ask(engine, "How many lamps do we have?", "Four.", item="lamp")
-    for n in range(60):
-        said = f"For sale {n} ask Lena. " * 8
-        first, second = await ask(engine, WALK.format(f"sale number {n}"), said, item=f"lamp {n}")
-        if first.report.cut == "moved":
-            break
+    first, second = await until_cut_for_a_question(engine)
     brought = first.report.quoted_message_ids
     assert len(brought) > 2
     *_, question = (p for p in first.assembled_input.parts if p.role is Role.USER)
