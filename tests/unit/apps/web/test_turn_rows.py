@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -20,17 +21,18 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     SourceKind,
+    StoreConfig,
     ToolRequest,
     create_context_engine,
 )
 from ce_engine.apps.web import rest
-from tests.hosts.cli_host import url_of
+from tests.hosts.cli_host import ce, url_of
 from tests.unit.apps.web.visiting import visit
 
 
 SCOPE = Scope(session_id="shop", user_id="ana")
 WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
-CONFIG = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1500))
+CONFIG = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1500), store=StoreConfig(deadline_s=30))
 INVOICE = "Please note: Invoice INV-2041 over 1,280 EUR is due 14 March."
 TOPICS = ("the window display", "the spring sale", "the van", "the shop sign", "the crates")
 ASKS = (
@@ -71,7 +73,8 @@ def ask(engine: ContextEngine, question: str, answer: str, item: str = "") -> No
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An invoice (3), lamps in stock (5, 6), a handbook's restocking fee (9), and many turns more."""
     found = url_of(tmp_path_factory.mktemp("store") / "ce.db")
-    engine = create_context_engine(found, token_estimator=CharBasedEstimator())
+    engine = create_context_engine(found, config=CONFIG, token_estimator=CharBasedEstimator())
+    engine.sync.check()
     for n in range(1, 40):
         topic, kind = TOPICS[n % len(TOPICS)], n % 3
         if n == 3:
@@ -158,10 +161,9 @@ def test_each_message_is_in_a_row_or_among_the_others_with_its_reason(pages: Tes
 
 def test_a_word_of_a_message_in_no_row_is_found_with_what_became_of_it(pages: TestClient) -> None:
     last = turn_count(pages)
-    text = plain(page_of(pages, last, find="invoice"))
-    assert "2 other messages of the session have it." in text
-    assert INVOICE in text
-    said = text.split(INVOICE)[1]
+    html = page_of(pages, last, find="invoice")
+    assert "2 other messages of the session have it." in plain(html)
+    said = plain(html.split('id="rest"')[1]).split(INVOICE)[1]
     assert re.match(r" (left out|quoted) ", said)
     assert re.search(r"nearest to the question were looked at|nearer|Quoted|It went out", said)
     early = plain(page_of(pages, 2, find="invoice"))
@@ -212,3 +214,12 @@ def test_in_chinese_too(pages: TestClient) -> None:
     html = pages.get("/turn", params=params, headers={"accept-language": "zh"}).text
     assert "会话的其他消息" in html
     assert not re.search(r"quoted|left out|other message", plain(html.split('id="rest"')[1])[:300])
+
+
+def test_the_exported_page_says_it_too(url: str, tmp_path: Path) -> None:
+    args = ("ui", SCOPE.session_id, "--user", "ana", "--export", str(tmp_path), "--store", url)
+    assert ce(*args).exit_code == 0
+    [path] = tmp_path.iterdir()
+    text = path.read_text("utf-8")
+    assert re.search(r"\d+ of them quoted", text)
+    assert re.search(r"Invoice INV-2041 over 1,280 EUR is due 14 March\.[^<]*· quoted</a>", text)
