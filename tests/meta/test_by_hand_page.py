@@ -64,6 +64,15 @@ def test_the_evidence_of_the_page_is_sent_and_cited(page: Page) -> None:
     assert stored.session.messages[-1].refs
 
 
+@pytest.mark.req("A-18")
+def test_what_makes_a_conflict_is_as_the_page_says(page: Page) -> None:
+    """Its block has what is asserted: which pairs of sources disagree, and which do not."""
+    _, _, namespace = page
+    [block] = [each for each in blocks("docs/by-hand.md", "python") if "def disagree" in each]
+    assert block.count("assert ") >= 6
+    exec(compile(block, ROOT / "docs/by-hand.md", "exec"), namespace)
+
+
 def test_the_commands_of_the_page_work(page: Page) -> None:
     _, _, namespace = page
     engine: ContextEngine = namespace["engine"]

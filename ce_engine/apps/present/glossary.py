@@ -7,7 +7,7 @@ from ce_engine.apps.present.language import ENGLISH, Say
 
 GLOSSARY = {
     "turn": ("turn", "A model call, with its retries. Several may belong to one question, where tools are used."),
-    "lane": ("lane", "One line of conversation in the session, as one agent on one branch sees it. Each lane has a cut of its own."),
+    "lane": ("lane", "One line of conversation in the session, as one agent on one branch sees it. Each lane has a cut of its own; the main line is the one without an agent's or branch's name."),
     "layer": ("layer", "What an input is made of: the system message, tools' schemas, rules, settings, what was retrieved, and the conversation itself (immediate)."),
     "budget": ("budget", "The tokens that an input may have: the whole window, without what is kept for the reply."),
     "cut": ("the cut", "What stands before it is left out. It moves where there is no room any more, and goes deep, so that it can stay for some turns and a provider can cache what follows."),
@@ -16,7 +16,7 @@ GLOSSARY = {
     "brought_in": ("brought in", "Earlier messages and documents that a question needs, put in beside the app's own messages."),
     "quoted": ("quoted", "Its text, or its best sentences, stands among the records that were brought in, and not as a message of its own."),
     "evidence": ("evidence", "What answers rest on: tools' results, retrieved documents and earlier answers, each stored once with where it is from."),
-    "group": ("group", "Messages that go or stay together: a tool call with all its results; any other message is one alone."),
+    "group": ("message or tool call", "What goes or stays as one, and counts as one: a tool call with all its results; any other message alone."),
     "extended": ("extended", "The app's own message, with what was brought in for it before or behind it."),
     "goes_back": ("goes back", "Something that was said earlier is nearer to the question than the talk right before it. Then what it needs may have all the room that is free."),
     "score": ("score", "How near a piece is to the question: rare words that both have count most; then who said it, when, and what stands next to it."),

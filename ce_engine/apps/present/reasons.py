@@ -24,7 +24,7 @@ WHY = {
     ("dropped", "over_budget"): "It found no room in what was left of the budget.",
     ("dropped", "over_reserve"): "It found no room in what may be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
     ("dropped", "over_credit"): "It found no room in what may be taken: a talk brings back what its calls have saved by now, so that it does not cost more than without us.",
-    ("dropped", "over_share"): "It found no room in an agent's share for what comes back: the rest of the budget stays free, so that another cut does not follow soon.",
+    ("dropped", "over_share"): "It found no room in the part of the budget that an agent with tools gives to what comes back: the rest stays free for its next steps, so that another cut does not follow soon.",
     ("dropped", "over_length"): "It is too long to go in whole, and none of its sentences can stand for it.",
     ("dropped", "not_nearer"): "The cut stands, and what goes out has what is as near to the question: only what is nearer is added.",
     ("dropped", "below_floor"): "It scored far less than the best one.",
@@ -59,7 +59,7 @@ WHY = {
 PASSED = {
     "over_budget": "Quoted, it needs {tokens} tokens, and {room} were free.",
     "over_reserve": "Quoted, it needs {tokens} tokens, and {room} might be taken: the question was not seen to go back to what was said earlier, so the rest of the budget stays free, and the new cut lasts for some turns.",
-    "over_share": "Quoted, it needs {tokens} tokens, and {room} might be taken: an agent has a share for what comes back, so that another cut does not follow soon.",
+    "over_share": "Quoted, it needs {tokens} tokens, and {room} might be taken: an agent with tools gives only a part of its budget to what comes back, and keeps the rest free for its next steps.",
     "over_credit": "Quoted, it needs {tokens} tokens, and {room} might be taken: a talk brings back what its calls have saved by now, so that it does not cost more than without us.",
 }  # fmt: skip
 """Why a piece that had no room was not brought back, where it is known how much it needed."""

@@ -13,7 +13,10 @@ from ce_engine.turns.report.payload import injected
 
 
 _DECISIONS = {
-    ("dropped", "below_cut"): ("older group left out", "older groups left out"),
+    ("dropped", "below_cut"): (
+        "older message or tool call left out",
+        "older messages or tool calls left out",
+    ),
     ("dropped", "older_step_of_this_turn"): (
         "older step of this turn left out",
         "older steps of this turn left out",
@@ -31,8 +34,8 @@ _DECISIONS = {
         "tool calls without their results removed",
     ),
     ("degraded", "older_tool_result"): (
-        "group with older tool results shortened",
-        "groups with older tool results shortened",
+        "tool call with older results shortened",
+        "tool calls with older results shortened",
     ),
     ("degraded", "retrieved_text"): (
         "message with retrieved text shortened",
@@ -43,53 +46,53 @@ _DECISIONS = {
         "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
-        "block that found no room in what was left",
-        "blocks that found no room in what was left",
+        "piece that found no room in what was left",
+        "pieces that found no room in what was left",
     ),
     ("dropped", "over_share"): (
-        "candidate over an agent's share",
-        "candidates over an agent's share",
+        "piece kept out so that an agent's next steps have room",
+        "pieces kept out so that an agent's next steps have room",
     ),
     ("dropped", "over_credit"): (
-        "candidate over what is saved",
-        "candidates over what is saved",
+        "piece kept out, as it is more than is saved so far",
+        "pieces kept out, as they are more than is saved so far",
     ),
     ("dropped", "over_reserve"): (
-        "candidate kept out so that the cut lasts",
-        "candidates kept out so that the cut lasts",
+        "piece kept out so that the cut lasts",
+        "pieces kept out so that the cut lasts",
     ),
     ("dropped", "over_length"): (
-        "candidate too long, without a telling sentence",
-        "candidates too long, without a telling sentence",
+        "piece too long, without a telling sentence",
+        "pieces too long, without a telling sentence",
     ),
     ("dropped", "not_nearer"): (
-        "candidate no nearer than what stands there",
-        "candidates no nearer than what stands there",
+        "piece no nearer than what stands there",
+        "pieces no nearer than what stands there",
     ),
     ("dropped", "below_floor"): (
-        "candidate far behind the best one",
-        "candidates far behind the best one",
+        "piece far behind the best one",
+        "pieces far behind the best one",
     ),
     ("dropped", "over_layer_budget"): (
-        "block without room in its layer",
-        "blocks without room in their layers",
+        "piece without room in its layer",
+        "pieces without room in their layers",
     ),
     ("dropped", "over_limit"): (
         "piece beyond how many may be",
         "pieces beyond how many may be",
     ),
-    ("dropped", "duplicate"): ("candidate that says the same", "candidates that say the same"),
+    ("dropped", "duplicate"): ("piece that says the same", "pieces that say the same"),
     ("dropped", "conflict"): (
-        "candidate that a conflict took out",
-        "candidates that a conflict took out",
+        "piece that a conflict took out",
+        "pieces that a conflict took out",
     ),
     ("dropped", "said_by_results"): (
         "answer that gives way to tool results",
         "answers that give way to tool results",
     ),
     ("dropped", "not_chosen"): (
-        "block that the pruner did not choose",
-        "blocks that the pruner did not choose",
+        "piece that the pruner did not choose",
+        "pieces that the pruner did not choose",
     ),
     ("degraded", "repeated_result"): (
         "tool result as a reference to the same one",
@@ -107,24 +110,27 @@ _DECISIONS = {
         "tool result as some of its lines",
         "tool results as some of their lines",
     ),
-    ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
-    ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
+    ("degraded", "excerpt"): ("piece as an excerpt", "pieces as excerpts"),
+    ("degraded", "shorter"): ("piece shortened by the pruner", "pieces shortened by the pruner"),
     ("dropped", "over_tier_budget"): (
-        "candidate beyond its tier's tokens",
-        "candidates beyond their tiers' tokens",
+        "piece beyond its tier's tokens",
+        "pieces beyond their tiers' tokens",
     ),
     ("dropped", "sensitivity"): (
-        "candidate too sensitive",
-        "candidates too sensitive",
+        "piece too sensitive",
+        "pieces too sensitive",
     ),
-    ("dropped", "expired"): ("candidate expired", "candidates expired"),
-    ("kept", "never_out"): ("group that is never left out", "groups that are never left out"),
+    ("dropped", "expired"): ("piece expired", "pieces expired"),
+    ("kept", "never_out"): (
+        "message or tool call that is never left out",
+        "messages or tool calls that are never left out",
+    ),
     ("kept", "pinned"): (
-        "group that stays with what was brought in for it",
-        "groups that stay with what was brought in for them",
+        "message that stays with what was brought in for it",
+        "messages that stay with what was brought in for them",
     ),
-    ("kept", "fits"): ("group that fits", "groups that fit"),
-    ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
+    ("kept", "fits"): ("message or tool call that fits", "messages or tool calls that fit"),
+    ("kept", "must"): ("piece that must be kept", "pieces that must be kept"),
 }
 
 _FORMS = {

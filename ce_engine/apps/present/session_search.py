@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.apps.present.links import arguments
@@ -29,7 +29,8 @@ class Hit:
         before: what stands before the text.
         text: the text, as it is written there.
         after: what stands behind it.
-        turn: the turn whose answer it is, or that answered it; `None` where none did.
+        turn: the turn whose answer it is, that answered it, or that recorded it; `None` where none did.
+        is_whole: whether it stands there as a word, and not inside a longer one.
     """
 
     kind: str
@@ -39,47 +40,81 @@ class Hit:
     text: str
     after: str
     turn: int | None = None
+    is_whole: bool = True
 
 
 @dataclass(slots=True)
 class Hits:
-    """What was found, in the session's order, and how many more there are."""
+    """What was found, whole words first, else in the session's order, and how many more there are."""
 
     hits: list[Hit] = field(default_factory=list)
     more: int = 0
 
-    def add(self, hit: Hit) -> None:
-        if len(self.hits) < MOST:
-            self.hits.append(hit)
-        else:
-            self.more += 1
+    @classmethod
+    def of(cls, found: Sequence[Hit]) -> Hits:
+        ordered = sorted(found, key=lambda hit: not hit.is_whole)
+        return cls(ordered[:MOST], max(0, len(ordered) - MOST))
 
 
 def search(document: SessionDocument, turns: Sequence[TurnRow], text: str) -> Hits:
     """Look for a text in all messages, the tools that they ask for, and evidence, whatever the case of its letters."""
-    wanted, found = text.casefold(), Hits()
-    first: dict[str, int] = {}
-    for number, row in enumerate(turns, start=1):
-        for name in (row.answer_message_id, row.tip_message_id):
-            if name:
-                first.setdefault(name, number)
+    wanted, found = text.casefold(), list[Hit]()
+    first = _first_turns(document, turns)
     for message in document.session.messages:
-        for said in _texts(message):
-            at = said.casefold().find(wanted)
-            if at >= 0 and message.message_id:
-                who = message.author.id if message.author else message.role.value
-                turn = first.get(message.message_id)
-                found.add(_hit("message", message.message_id, who, said, at, len(text), turn))
-                break
+        who = message.author.id if message.author else message.role.value
+        if message.message_id and (place := _best(_texts(message), wanted)) is not None:
+            found.append(_hit("message", message.message_id, who, place, len(text), first))
     for evidence in document.evidences.values():
         source = evidence.source
         who = source.name or source.uri or source.kind.value
-        for said in (evidence.content, source.name):
-            at = said.casefold().find(wanted)
-            if at >= 0:
-                found.add(_hit("evidence", evidence.evidence_id, who, said, at, len(text), None))
-                break
+        if (place := _best((evidence.content, source.name), wanted)) is not None:
+            found.append(_hit("evidence", evidence.evidence_id, who, place, len(text), first))
+    return Hits.of(found)
+
+
+def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[str, int]:
+    """The turns of messages and evidence, by their ids: that answered with it, answered it, or recorded it."""
+    first: dict[str, int] = {}
+    numbers = {row.turn_id: number for number, row in enumerate(turns, start=1)}
+    for number, row in enumerate(turns, start=1):
+        recorded = row.report.get("new_evidence_ids", ())
+        for name in (row.answer_message_id, row.tip_message_id, *recorded):
+            if name:
+                first.setdefault(name, number)
+    for name, evidence in document.evidences.items():
+        # A tool's result is of the turn that asked for it, a model's answer of its own.
+        call, _, _ = (evidence.links.tool_call_id or "").rpartition(":")
+        turn = first.get(call) or numbers.get(str(evidence.metadata.get("turn_id")))
+        if turn:
+            first.setdefault(name, turn)
+    for message in document.session.messages:
+        for ref in (message.refs or ()) if message.role is Role.TOOL else ():
+            if message.message_id and ref.evidence_id in first:
+                first.setdefault(message.message_id, first[ref.evidence_id])
+    return first
+
+
+def _best(texts: Iterable[str], wanted: str) -> tuple[str, int, bool] | None:
+    """The text in which something stands, where, and whether as a word: such a place before any other."""
+    found: tuple[str, int, bool] | None = None
+    for said in texts:
+        folded = said.casefold()
+        at = folded.find(wanted)
+        found = found or ((said, at, False) if at >= 0 else None)
+        while at >= 0:
+            if not (_goes_on(folded, at) or _goes_on(folded, at + len(wanted))):
+                return said, at, True
+            at = folded.find(wanted, at + 1)
     return found
+
+
+def _goes_on(text: str, at: int) -> bool:
+    """Whether a word goes on over a place; scripts without cases have no spaces between words."""
+    return 0 < at < len(text) and all(map(_is_of_a_word, text[at - 1 : at + 1]))
+
+
+def _is_of_a_word(letter: str) -> bool:
+    return letter.isdigit() or letter.lower() != letter.upper()
 
 
 def _texts(message: Message) -> Iterator[str]:
@@ -91,10 +126,16 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _hit(
-    kind: str, name: str, who: str, content: str, at: int, length: int, turn: int | None
+    kind: str,
+    name: str,
+    who: str,
+    place: tuple[str, int, bool],
+    length: int,
+    first: Mapping[str, int],
 ) -> Hit:
     # Where folding changes the length of what stands before, the place is a little off.
+    content, at, is_whole = place
     begin, end = max(0, at - AROUND), at + length
     before = ("…" if begin else "") + content[begin:at]
     after = content[end : end + AROUND] + ("…" if len(content) > end + AROUND else "")
-    return Hit(kind, name, who, before, content[at:end], after, turn)
+    return Hit(kind, name, who, before, content[at:end], after, first.get(name), is_whole)

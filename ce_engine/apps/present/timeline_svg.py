@@ -120,7 +120,7 @@ def gutter(found: Timeline, say: Say = ENGLISH) -> str:
     names = _tracks(found)
     top += LIST + GAP
     for place, lane in enumerate(names):
-        texts.append(_label(top + place * TRACK + TRACK / 2, line(lane or say("(no name)"), 11)))
+        texts.append(_label(top + place * TRACK + TRACK / 2, line(lane or say("(main line)"), 11)))
     return (
         f'<svg class="gutter" width="{GUTTER}" height="{high}" aria-hidden="true" '
         f'font-family="system-ui, sans-serif" font-size="11">{"".join(texts)}</svg>'

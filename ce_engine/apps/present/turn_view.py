@@ -55,6 +55,7 @@ class Row:
         passed_over: why it was not brought back, where it was looked at.
         not_recalled: why it was not brought back, in a sentence, where it was left out.
         brought_in: what was brought in of it, where it was.
+        stands_before: id of the earlier question that it stands quoted before, though it is no message of its own.
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
         attachments: labels of pictures and files.
@@ -74,6 +75,7 @@ class Row:
     asked: list[str] = field(default_factory=list)
     passed_over: PassedOver | None = None
     brought_in: BroughtIn | None = None
+    stands_before: str = ""
     turn: int | None = None
     evidence: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
@@ -81,6 +83,11 @@ class Row:
     @property
     def is_out(self) -> bool:
         return self.action == DROPPED
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether it went out though it is left out as a message: in what was brought in."""
+        return self.is_out and bool(self.brought_in or self.stands_before)
 
     @property
     def is_unstored(self) -> bool:
@@ -117,6 +124,11 @@ class Fold:
     def tokens(self) -> int:
         return sum(row.tokens for row in self.rows)
 
+    @property
+    def quoted(self) -> int:
+        """How many of them went out in what was brought in."""
+        return sum(row.is_quoted for row in self.rows)
+
 
 def turn_rows(
     replay: Replay,
@@ -140,14 +152,30 @@ def turn_rows(
     passed = {piece.id: piece for piece in found.passed_over} if found else {}
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
     rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
+    _note_standing(rows, standing_before(found))
     told = Reasons(report, moved_in(links.turns, replay.turn), say)
     for row, reason in zip(rows, exact_reasons(rows), strict=True):
         row.why = told.of(reason)
         if row.passed_over:
             row.not_recalled = told.passed(row.passed_over)
-        elif row.is_out and not row.brought_in:
+        elif row.is_out and not row.is_quoted:
             row.not_recalled = told.not_recalled()
     return rows
+
+
+def standing_before(found: Explanation | None) -> dict[str, str]:
+    """What was brought in before and stands where it was sent: by its id the question that it stands before."""
+    return {name: each.asked for each in found.earlier for name in each.ids} if found else {}
+
+
+def _note_standing(rows: Sequence[Row], standing: Mapping[str, str]) -> None:
+    """Note of rows that are left out what of them stands quoted all the same; of a result it may be its evidence."""
+    for row in rows:
+        if not (row.is_out and row.message is not None):
+            continue
+        own = row.evidence if row.role is Role.TOOL else []
+        names = [row.message.message_id or "", *own]
+        row.stands_before = next((standing[name] for name in names if name in standing), "")
 
 
 def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:

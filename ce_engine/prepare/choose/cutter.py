@@ -84,10 +84,10 @@ class Cutter:
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
-    def hold(self, pins: Pins) -> None:
-        """Take up those of a lane's pins that stand before messages of this line."""
+    def hold(self, pins: Pins, *, own_stays: bool = False) -> None:
+        """Take up those of a lane's pins that stand before messages of this line; its own, too, where it stays."""
         found = in_line(pins, self.line.groups) if self.own else {}
-        if self.sources.learns:
+        if self.sources.learns and not own_stays:
             found.pop(self.own, None)  # what was learned since the question was asked goes in, too
         if self.config.prune.exclude_sensitivity:
             hidden = self.sources.is_hidden
@@ -99,7 +99,9 @@ class Cutter:
 
     def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:
         """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
-        self.hold(marks.pins)
+        # Behind a cut a step of an agent has no room for more: what its question has would be lost for nothing.
+        is_cut = self._stands(marks) and bool(marks.drop or self.line.below)
+        self.hold(marks.pins, own_stays=is_cut)
         if self._all_go(room, marks):
             return self._with_all(marks)
         least = [group.must for group in self.line.groups]

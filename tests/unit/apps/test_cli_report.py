@@ -53,7 +53,7 @@ def left_out(turn: dict[str, Any]) -> str:
     """What `report` says of the older groups that a turn left out."""
     decisions = [d for d in turn["report"]["prune_decisions"] if d["reason"] == "below_cut"]
     groups = sum(decision["count"] for decision in decisions)
-    return f"{groups} older groups left out" if groups else ""
+    return f"{groups} older messages or tool calls left out" if groups else ""
 
 
 @pytest.mark.req("D-07")
@@ -141,7 +141,7 @@ def test_every_width_has_a_line_a_turn_and_the_first_reason(
 def test_without_a_terminal_whole_reasons_stand_in_the_lines(at: tuple[str, ...]) -> None:
     by_turn = rows(ce("report", *at).stdout)
     assert by_turn[1].endswith("  everything fits")
-    assert " older groups left out" in by_turn[15]
+    assert " older messages or tool calls left out" in by_turn[15]
     assert "tokens brought in" in by_turn[15]
     assert "…" not in by_turn[15]
 
@@ -235,9 +235,9 @@ def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
     data = report.model_dump(mode="json", exclude={"turn_id"})
     put(engine.store.url, TurnRow("t-1", report=data))
     text = report_of(engine, "--turn", "1")
-    assert "79 candidates over an agent's share" in text
-    assert "4 candidates kept out so that the cut lasts" in text
-    assert "1 block that found no room in what was left" in text
+    assert "79 pieces kept out so that an agent's next steps have room" in text
+    assert "4 pieces kept out so that the cut lasts" in text
+    assert "1 piece that found no room in what was left" in text
     assert "643/1,500 · 857 free" in text
 
 

@@ -71,7 +71,7 @@ def test_a_report_is_shown_with_its_reasons(engine: ContextEngine) -> None:
     assert report is not None
     page = read(report._repr_html_())
     assert f"{report.token_used:,} of {report.token_budget:,}" in page.text
-    assert "older groups left out" in page.text
+    assert "older messages or tool calls left out" in page.text
     assert page.tags.count("rect") > 3
 
 

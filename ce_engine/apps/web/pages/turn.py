@@ -38,6 +38,7 @@ from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.replay import find_turn
@@ -75,6 +76,12 @@ class StoredTurn:
     def report(self) -> Report | None:
         return report_of(self.row.turn_id, self.row.report)
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the app called the engine itself, which keeps the conversation then."""
+        archive = self.row.report.get("extra", {}).get("replay") or {}
+        return bool(archive.get("by_hand"))
+
 
 async def _stored_turn(request: Request, reader: Reader, scope: Scope) -> StoredTurn:
     """Read the turn that is asked for.
@@ -102,7 +109,8 @@ async def turn(request: Request) -> Response:
     links, report = Links(stored.document, stored.turns), stored.report
     rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
     find = query.get("find", "").strip()
-    shown = [row for row in rows if row.has(find)] if find else folded(rows)
+    hits = [row for row in rows if row.has(find)]
+    shown = newest(hits)
     return page(
         request,
         "turn.html",
@@ -110,18 +118,20 @@ async def turn(request: Request) -> Response:
         **_figures(stored, report, say),
         **_reasons(stored, report, say),
         **_costs(reader, stored, say),
-        rows=shown,
-        count=len(rows),
+        rows=shown if find else folded(shown),
+        hits=len(hits),
+        **await asyncio.to_thread(rest_of, stored.row, links, again.found, rows, shown, query, say),
         is_fold=lambda row: isinstance(row, Fold),
         why=partial(reason_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
+        by_hand=stored.is_by_hand,
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
-        **_whereabouts(stored, rows),
+        **_whereabouts(stored, shown),
         asked_turns={
             row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
         },

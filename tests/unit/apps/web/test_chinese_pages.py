@@ -121,7 +121,7 @@ def parts(address: str) -> Iterator[str]:
         yield f"/session/costs?{query}"
         for wanted in ("订单", "没有这样的词", ""):
             yield f"/session/find?{query}&find={wanted}"
-    if address.startswith("/turn?"):
+    if address.startswith("/turn?") and "&rest=" not in address:
         query = address.partition("?")[2]
         yield f"/turn?{query}&find=订单"
         for more in ("window=400", "window=90000", "window=-1", "placement=seed"):

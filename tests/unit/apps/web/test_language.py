@@ -49,7 +49,12 @@ def fields(text: str) -> list[str]:
 
 
 def test_what_is_said_is_found() -> None:
-    assert {"Sessions", "{count} sessions", "Skip to the content", "older groups left out"} & said()
+    assert {
+        "Sessions",
+        "{count} sessions",
+        "Skip to the content",
+        "older messages or tool calls left out",
+    } & said()
     assert len(said()) > 150
 
 

@@ -1,0 +1,155 @@
+"""What became in a turn of those messages of its session that are none of its rows: of each, findable, why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.reasons import Reasons
+from ce_engine.apps.present.turn_view import Row, standing_before
+from ce_engine.apps.present.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, Whereabouts
+from ce_engine.schema.document import Message
+from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver
+from ce_engine.schema.rows import TurnRow
+
+
+LATER, ELSEWHERE = "later", "elsewhere"
+"""What else may become of a message: it was not there yet, or is of another line of conversation."""
+
+FATES = {LATER: "not there yet", ELSEWHERE: "of another line"}
+
+WHY = {
+    LATER: "It was said after this turn began.",
+    ELSEWHERE: "Another agent's or branch's line of conversation has it: this turn's line does not read it.",
+    "older": "By hand, so many of the newest messages are read as fill the budget, and it is older: it may come in as a quotation.",
+    "not_given": "The app did not give it in this turn: it may come in as a quotation.",
+    "all_fits": "Nothing was looked for to be brought back: all that was given had room.",
+    QUOTED: "It went out in what was brought in: a quotation, and no message of its own.",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A message of the session, and what became of it in a turn.
+
+    Attributes:
+        message: as it is stored.
+        fate: `quoted`, `left_out`, `later` or `elsewhere`.
+        why: in sentences.
+        asked: id of the earlier question that it stands quoted before; `""` of none.
+        piece: its score, where it was looked at.
+        tools: the calls that it asks for, in words.
+    """
+
+    message: Message
+    fate: str
+    why: str
+    asked: str = ""
+    piece: BroughtIn | PassedOver | None = None
+    tools: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        return self.message.content or ", ".join(self.tools)
+
+
+class RestOfSession:
+    """The messages of a session that a page shows in no row of a turn.
+
+    Args:
+        row: the turn.
+        links: of the session.
+        rows: all rows of the turn, of which the page may show some.
+        shown: ids of the messages that it shows.
+        found: what was brought in for the turn, and what was passed over.
+        told: the turn's reasons.
+        say: the language.
+    """
+
+    def __init__(
+        self,
+        row: TurnRow,
+        links: Links,
+        rows: Sequence[Row],
+        shown: Collection[str],
+        found: Explanation | None,
+        told: Reasons,
+        say: Say = ENGLISH,
+    ) -> None:
+        self._row, self._links, self._told, self._say = row, links, told, say
+        self._rows = {each.message.message_id or "": each for each in rows if each.message}
+        messages = links.document.session.messages
+        self._messages = [m for m in messages if m.message_id and m.message_id not in shown]
+        self._archive: Mapping[str, Any] = row.report.get("extra", {}).get("replay") or {}
+        self._later = self._said_later(messages)
+        self._standing = standing_before(found)
+        self._pieces: dict[str, BroughtIn | PassedOver] = {}
+        if found is not None:
+            self._pieces |= {piece.id: piece for piece in found.passed_over}
+            self._pieces |= {piece.id: piece for piece in found.brought_in}
+
+    def _said_later(self, messages: Sequence[Message]) -> frozenset[str]:
+        """Ids of what came after the newest message that the turn knew."""
+        _, newest = self._archive.get("messages") or (0, "")
+        ids = [message.message_id or "" for message in messages]
+        return frozenset(ids[ids.index(newest) + 1 :] if newest in ids else ())
+
+    def found(self, text: str) -> list[Message]:
+        """Those that say something, whatever the case of its letters; of `""` all that the turn knew."""
+        if not text:
+            return [m for m in self._messages if m.message_id not in self._later]
+        wanted = text.casefold()
+        return [m for m in self._messages if any(wanted in said for said in self._said(m))]
+
+    def _said(self, message: Message) -> list[str]:
+        return [message.content.casefold(), *(each.casefold() for each in self._asked(message))]
+
+    def _asked(self, message: Message) -> list[str]:
+        return self._links.asked(message, self._say) if message.tool_calls else []
+
+    def told(self, messages: Sequence[Message], where: Mapping[str, Whereabouts]) -> list[Rest]:
+        """What became of messages.
+
+        Args:
+            messages: some of those that were found.
+            where: where each went, by all turns.
+        """
+        return [self._one(message, where.get(message.message_id or "")) for message in messages]
+
+    def _one(self, message: Message, where: Whereabouts | None) -> Rest:
+        name, say, asked = message.message_id or "", self._say, self._asked(message)
+        if name in self._later:
+            return Rest(message, LATER, say(WHY[LATER]), tools=asked)
+        row, piece = self._rows.get(name), self._pieces.get(name)
+        stands = self._stands(message)
+        if stands or isinstance(piece, BroughtIn):
+            return Rest(message, QUOTED, say(WHY[QUOTED]), stands, piece, asked)
+        if row is not None:
+            why = [row.why, row.not_recalled]
+            fate = LEFT_OUT if row.is_out else SHORTENED if row.action == SHORTENED else SENT
+            return Rest(message, fate, " ".join(filter(None, why)), "", piece, asked)
+        if where is not None and where.lanes and self._row.lane not in where.lanes:
+            return Rest(message, ELSEWHERE, say(WHY[ELSEWHERE]), "", piece, asked)
+        return Rest(message, LEFT_OUT, " ".join(self._why_not(piece)), "", piece, asked)
+
+    def _stands(self, message: Message) -> str:
+        """The earlier question before which it stands quoted, as a message or as the result that it is."""
+        names = [message.message_id or "", *(ref.evidence_id for ref in message.refs or ())]
+        own = names if message.role == "tool" else names[:1]
+        return next((asked for name in own if (asked := self._standing.get(name))), "")
+
+    def _why_not(self, piece: BroughtIn | PassedOver | None) -> list[str]:
+        say, told = self._say, self._told
+        found = [say(WHY["older" if self._archive.get("by_hand") else "not_given"])]
+        if isinstance(piece, PassedOver):
+            return [*found, told.passed(piece)]
+        return [
+            *found,
+            told.not_recalled() or (say(WHY["all_fits"]) if not told.report.cut else ""),
+        ]
+
+
+__all__ = ["ELSEWHERE", "FATES", "LATER", "WHY", "Rest", "RestOfSession"]
