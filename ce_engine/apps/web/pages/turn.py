@@ -127,7 +127,6 @@ async def turn(request: Request) -> Response:
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
-        by_hand=stored.is_by_hand,
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
@@ -217,6 +216,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
     row, at, turns = stored.row, stored.at, stored.turns
     return {
         "scope": stored.scope,
+        "by_hand": stored.is_by_hand,
         "row": row,
         "turn": at + 1,
         "before": at or None,
