@@ -450,10 +450,14 @@ class _Assembly:
             self.out.recall.goes_back = back
             self.out.recall.credit = self.cutter.credit
         if back:
-            return self._nominate(with_first(named, new), query, left, is_bought=True)
+            return self._nominate(
+                with_first(named, new), query, left, is_bought=True, goes_back=True
+            )
         stands = self.out.cut.stands
         nearest = partial(self.sources.nearest, query, sent, self._task_entry) if stands else None
-        near = with_first(named, worth_adding(found, self._pinned, nearest, self.policy.near))
+        near = with_first(
+            named, worth_adding(found, self._pinned, nearest, self.policy.near, query)
+        )
         if named:  # it says the same in no other words: what is free is there for it
             wanted = cost_together(named, self.sources, self.config.locale)
             left = max(left, min(self.free, wanted))
@@ -473,13 +477,21 @@ class _Assembly:
         return made
 
     def _nominate(
-        self, found: Sequence[Candidate], query: str, left: int, *, is_bought: bool = False
+        self,
+        found: Sequence[Candidate],
+        query: str,
+        left: int,
+        *,
+        is_bought: bool = False,
+        goes_back: bool = False,
     ) -> Nomination:
         """Nominate within `left` tokens, and what `is_bought` within what the session has saved."""
         why = OVER_SHARE if self.policy is TOOLS else OVER_RESERVE
         most = left
         if is_bought:
-            most = self.cutter.affordable(self.out.cut, found, left, self.named)
+            most = self.cutter.affordable(
+                self.out.cut, found, left, self.named, goes_back=goes_back
+            )
         if most < left:
             left, why = most, OVER_CREDIT
         return nominate(

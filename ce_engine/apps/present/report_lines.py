@@ -50,12 +50,12 @@ _DECISIONS = {
         "pieces that found no room in what was left",
     ),
     ("dropped", "over_share"): (
-        "piece kept out so that an agent's next steps have room",
-        "pieces kept out so that an agent's next steps have room",
+        "piece kept out for an agent's next steps",
+        "pieces kept out for an agent's next steps",
     ),
     ("dropped", "over_credit"): (
-        "piece kept out, as it is more than is saved so far",
-        "pieces kept out, as they are more than is saved so far",
+        "piece beyond what is saved so far",
+        "pieces beyond what is saved so far",
     ),
     ("dropped", "over_reserve"): (
         "piece kept out so that the cut lasts",

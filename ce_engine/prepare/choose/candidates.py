@@ -430,6 +430,7 @@ def worth_adding(
     pinned: Collection[str],
     nearest: Callable[[], float] | None,
     near: float,
+    query: str = "",
 ) -> list[Candidate]:
     """What is not there yet, and of messages only what is about as near as those that are there.
 
@@ -438,11 +439,17 @@ def worth_adding(
         pinned: ids of those that stand before earlier questions.
         nearest: gives the score of the nearest message that goes out; `None` to take what there is.
         near: share of that score which another one needs.
+        query: what is asked; the same question, asked before, answers nothing, however near it is.
     """
     new = [candidate for candidate in found if candidate.id not in pinned]
     if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
         return new
-    there = [c.score for c in found if c.id in pinned and c.id.startswith(MESSAGE)]
+    asks = query.strip().casefold()
+    there = [
+        c.score
+        for c in found
+        if c.id in pinned and c.id.startswith(MESSAGE) and c.snippet.text.strip().casefold() != asks
+    ]
     least = near * max([nearest(), *there])
     return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
 

@@ -235,7 +235,7 @@ def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
     data = report.model_dump(mode="json", exclude={"turn_id"})
     put(engine.store.url, TurnRow("t-1", report=data))
     text = report_of(engine, "--turn", "1")
-    assert "79 pieces kept out so that an agent's next steps have room" in text
+    assert "79 pieces kept out for an agent's next steps" in text
     assert "4 pieces kept out so that the cut lasts" in text
     assert "1 piece that found no room in what was left" in text
     assert "643/1,500 · 857 free" in text

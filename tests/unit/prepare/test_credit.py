@@ -34,6 +34,7 @@ FRAME = 4
 SLIGHT, ROUGH = 1.02, 1.05
 """How far two counters differ; and how far what another process may know of a prefix is an estimate."""
 
+WORDS = "sun rain window music river train coffee letter 市场 stone paper winter cat field song door".split()
 THINGS = "lamp ferry boiler 发票 garden 仓库 piano tent passport 体检 quilt roof".split()
 
 
@@ -206,3 +207,20 @@ def test_sums_that_nobody_can_read_are_none(odd: object) -> None:
     spending = Spending()
     spending.go_on(TurnRow("t", report={"stable_prefix_hash": "x", "session_cost": odd}))
     assert spending.credit is None
+
+
+@pytest.mark.parametrize("tokens", [700, 1200])
+def test_a_talk_in_debt_that_goes_on_is_not_dearer_for_long(tokens: int) -> None:
+    """Its turns are long, and share their words: each has something that is near to it."""
+    engine, chance = made("memory://", tokens), random.Random(7)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    sent, own = list[list[str]](), list[list[str]]()
+    for n in range(40):
+        words = " ".join(chance.choice(WORDS) for _ in range(25))
+        prepared = app.prepare(user(f"Tell me about thought {n}: {words}."))
+        sent.append([part.content for part in prepared.assembled.parts])
+        own.append([each.message.content for each in app.messages])
+        app.commit(prepared, assistant("Noted."))
+    engine.sync.close()
+    assert any("thought" in text for text in sent[-1][:-1]), "it keeps something"
+    assert bill(sent) <= bill(own) * SLIGHT

@@ -17,6 +17,9 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
+from ce_engine.prepare.choose.candidates import worth_adding
+from ce_engine.prepare.compose.render import Snippet
+from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.report import PruneDecision
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
@@ -175,3 +178,11 @@ def test_a_replay_says_the_same(engine: ContextEngine) -> None:
             if d.action == "dropped"
         }
         assert {piece.id: (piece.reason, piece.room) for piece in found.passed_over} == told
+
+
+def test_the_same_question_asked_before_answers_nothing() -> None:
+    asks = "What is my pass animal?"
+    copy = Candidate("m:1", Snippet("message", f"{asks} "), 0.9, 1)
+    fact = Candidate("m:2", Snippet("message", "My pass animal is the falcon."), 0.6, 2)
+    assert worth_adding([copy, fact], {"m:1"}, lambda: 0.1, 0.85, asks) == [fact]
+    assert worth_adding([copy, fact], {"m:1"}, lambda: 0.1, 0.85, "And my animal?") == []
