@@ -54,6 +54,7 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.req("B-02")
+@pytest.mark.timeout(400)  # it runs every command
 def test_no_command_prints_a_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     canary = Canaries(3)

@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 3470,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4910,
+    "ce_engine/prepare": 4940,
     "ce_engine/runtime": 1465,
     "ce_engine/schema": 3000,
     "ce_engine/sessions": 1715,

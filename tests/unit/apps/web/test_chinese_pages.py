@@ -128,6 +128,7 @@ def parts(address: str) -> Iterator[str]:
             yield f"/turn/what-if?{query}&{more}"
 
 
+@pytest.mark.timeout(400)  # a minute of CPU: it walks every page
 def test_no_page_has_a_word_in_english(pages: TestClient) -> None:
     wanted = ["/", "/?mark=dearer", "/?q=没有的", "/compare", "/live", "/compare?by=model"]
     wanted += ["/compare?by=agent", "/compare?since=2001-01-01&until=2001-01-02"]
