@@ -294,7 +294,7 @@ def _delete_session(change: TableChange, write: DeleteSession) -> None:
     # Its own row may be damaged, and is to go all the same: no event has this number.
     there = sql.EVENT_NUMBERS.all(change.connection, {"this": change.this})
     numbers = [n for (n,) in there if isinstance(n, int) and n < rows.MOST]
-    change.head.last_event_seq = max(change.head.last_event_seq, *numbers)
+    change.head.last_event_seq = max([change.head.last_event_seq, *numbers])
     _append_events(change, AppendEvents([write.event]))
 
 
