@@ -60,7 +60,8 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = head_of(connection, scope, is_deleted=isinstance(writes[0], DeleteSession))
+    is_deleted = any(isinstance(write, DeleteSession) for write in writes[:1])
+    found = head_of(connection, scope, is_deleted=is_deleted)
     new = found is None or not found["salt"]
     there = 0 if found is None or new else found["version"]
     row_rules.check_version(scope, expected_version, there)
