@@ -238,7 +238,9 @@ class Cutter:
         if credit is None or not is_talk:
             return left
         credit -= cut.tokens + self.held.tokens if cut.moved else 0
-        in_debt = self.policy.nearest_in_debt if goes_back else self.policy.nearest_onwards
+        in_debt = (
+            self.policy.nearest_in_debt if goes_back or cut.moved else self.policy.nearest_onwards
+        )
         few = self.policy.nearest if credit > 0 else in_debt
         least = cost_together(found[:few], self.sources, self.config.locale)
         if self.in_debt:

@@ -70,12 +70,13 @@ def plain(html: str) -> str:
 
 
 def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClient) -> None:
-    html = page_of(pages, 14, find="invoice")
+    html = page_of(pages, 15, find="invoice")
     steps = [plain(f"<div{step}") for step in html.split('<div class="step is-dropped')[1:]]
     [invoice] = [step for step in steps if INVOICE in step]
     assert "The cut moved in this turn" in invoice
     assert re.search(
-        r"Looked at to be brought back: 0\.\d\d .* It scored far less than the best", invoice
+        r"Looked at to be brought back: 0\.\d\d .* (It scored far less than the best|\d+ might be taken)",
+        invoice,
     )
 
 
@@ -202,7 +203,8 @@ def test_what_if_is_of_one_call_and_says_why_not_all_of_the_budget_is_used(
         assert "This is of one call alone." in text
         sums = {row[0]: [cell.replace(",", "") for cell in row[1:3]] for row in sums_of(part)}
         used, budget, out = (sums[name][1] for name in ("tokens", "budget", "left out"))
-        if int(out) and int(used) < int(budget) * 0.9:
+        same = "The very same would have gone out." in text
+        if not same and int(out) and int(used) < int(budget) * 0.9:
             assert f"{used} of {int(budget):,} tokens are used" in text
             assert "for the turns to come" in text
         cached = sums["cost of this call's input, units"]
