@@ -223,10 +223,12 @@ class DeletionMethods(Verifying):
         return DeletionReport(bytes_left=" ".join(filter(None, (left, of_originals))))
 
     async def _is_there(self, scope: Scope, *, any_project: bool) -> bool:
-        """Whether there is such a session; as little as can be is read of it, since what is damaged is to go as well."""
-        await self._settle(scope)
-        if not (await answered(self.store.version(scope))).version:
+        """Whether there is such a session; where some of it is damaged, as little as can be is read: that is to go as well."""
+        try:
             return await self._head(scope, any_project=any_project) is not None
+        except FileDamagedError:
+            if not (await answered(self.store.version(scope))).version:
+                raise
         if not any_project:
             await answered(self.store.evidence_rows(scope, []))  # refused to another project
         return True
