@@ -233,16 +233,12 @@ class DeletionMethods(Verifying):
             await answered(self.store.evidence_rows(scope, []))  # refused to another project
         return True
 
-    async def _settle(self, scope: Scope) -> None:
-        """Wait until everything that was accepted of a session has landed."""
+    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
+        """The head of a session that is there, when everything of it that was accepted has landed."""
         if not await self._journal.settle(scope):
             raise StoreUnavailableError(
                 "records of this session are still on their way to the store; delete it again"
             )
-
-    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
-        """The head of a session that is there."""
-        await self._settle(scope)
         state = await answered(
             self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         )

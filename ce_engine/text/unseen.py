@@ -15,5 +15,8 @@ WITHOUT_WIDTH = (
 JOINERS = "\u200c\u200d\ufe00-\ufe0f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
 """They have their place in scripts, emoji, shorthand and scores, where a quote keeps them."""
 
+SIGNS = f"[{CONTROLS}{WITHOUT_WIDTH}{JOINERS}]"
+"""One of all these, as a pattern."""
+
 SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 """What steers a terminal, as a pattern."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from unicodedata import normalize
 
 from ce_engine.schema.time_limits import breathe, breathing
-from ce_engine.text.unseen import CONTROLS, JOINERS, WITHOUT_WIDTH
+from ce_engine.text.unseen import SIGNS
 
 
 HOLE = "\ufdd0"
@@ -32,8 +32,7 @@ _PLAIN |= dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2
 _PLAIN |= dict.fromkeys("\u2009\u200a\u202f\u205f\u3000", " ")
 _PLAIN |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-")
 _EXOTIC = re.compile(f"[{''.join(_PLAIN)}]")
-_SIGNS = f"[{CONTROLS}{WITHOUT_WIDTH}{JOINERS}]"
-_INVISIBLE = re.compile(_SIGNS)
+_INVISIBLE = re.compile(SIGNS)
 # Of a terminal's sequences those that colour and erase: none takes digits or letters with it that may be a
 # secret's, so the parameters are short numbers, and without one only a few letters end it. Of a link
 # (`ESC ] 8 ;; address ESC \`) the address stays to be read.
@@ -41,7 +40,7 @@ _ESC = r"(?:\x1b|(?<!\\)\\++(?:[xX]1[bB]|033|[eE])(?=[\[\]]))"
 _UNSEEN = re.compile(
     rf"(?:{_ESC}\[|\x9b)(?:[?>]?[0-9]{{1,4}}(?:[;:][0-9]{{0,4}}){{0,32}}(?:[ -/]?[@-Z\\^-~]|\Z)|[mKJH]|\Z)"
     rf"|(?:{_ESC}\]|\x9d)8;[^;\s\x07\x1b\x9c\x9d\\]{{0,64}};(?P<link>[^\s\x07\x1b\x9c\x9d\\]{{0,2000}})"
-    rf"(?:[\x07\x9c]|\x1b\\{{1,2}})?|{_SIGNS}"
+    rf"(?:[\x07\x9c]|\x1b\\{{1,2}})?|{SIGNS}"
 )
 _CONTROLS = (
     "\x7f",

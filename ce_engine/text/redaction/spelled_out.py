@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ce_engine.text.redaction.plain_form import decoded, readable, substitute
-from ce_engine.text.unseen import CONTROLS, JOINERS, SEQUENCE, WITHOUT_WIDTH
+from ce_engine.text.unseen import SEQUENCE, SIGNS
 
 
 ANY = re.compile(r"\[(?P<label>[^\W\d_]\w*)_(?P<number>[0-9]{1,12})\]")
@@ -21,9 +21,8 @@ _ROUNDS = 8
 
 _BEGINS = ("[", "\\u", "&#")
 # What a quote leaves out beside signs without width (`text.quote`), and a store may.
-_SIGNS = f"[{CONTROLS}{WITHOUT_WIDTH}{JOINERS}]"
-_UNSEEN = re.compile(f"{SEQUENCE}|{_SIGNS}")
-_DISGUISE = re.compile(rf"\\|&|{_SIGNS}")
+_UNSEEN = re.compile(f"{SEQUENCE}|{SIGNS}")
+_DISGUISE = re.compile(rf"\\|&|{SIGNS}")
 
 
 def lettered(text: str, pattern: re.Pattern[str] = ANY) -> str:
