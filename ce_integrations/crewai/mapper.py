@@ -162,9 +162,13 @@ from_schema = message_dict
 
 
 def edited(native: Mapping[str, Any], step: ce.Shorten | ce.Extend) -> dict[str, Any]:
-    """A copy with another text and all else that the app's has."""
+    """A copy with another text and all else that the app's has.
+
+    What is brought in stands before the framework's words: they announce the question, and fall away
+    with the next one, so that what stands behind them is no more what the provider's cache knows.
+    """
     content = native.get("content") or ""
-    if isinstance(content, str):
+    if isinstance(content, str) and not (isinstance(step, ce.Extend) and step.before):
         before, text, behind = _framed(to_schema(native).message.role, content)
         return {**native, "content": before + changed(text, step) + behind}
     return {**native, "content": changed(content, step)}
