@@ -16,7 +16,9 @@ from tests.adapters.crewai.apps import agent, model
 pytestmark = pytest.mark.req("A-10", "A-23")
 
 FACT = "The gate code of the yard is 4711-b."
-FILLER = "We painted the fence green and the shed blue, and the neighbours helped us with it all day. "
+FILLER = (
+    "We painted the fence green and the shed blue, and the neighbours helped us with it all day. "
+)
 ASKED = "What was the gate code of the yard?"
 LATER = ("And who painted the shed?", "Which colour has the fence?", "Thank you.")
 
@@ -24,7 +26,10 @@ LATER = ("And who painted the shed?", "Which colour has the fence?", "Thank you.
 def test_the_task_is_announced_behind_what_is_brought_in_and_the_cache_keeps_that(
     install: Any, engine: Any
 ) -> None:
-    said = [{"role": "user", "content": FACT}, {"role": "assistant", "content": "Noted."}]
+    said: list[Any] = [
+        {"role": "user", "content": FACT},
+        {"role": "assistant", "content": "Noted."},
+    ]
     for n in range(40):
         said.append({"role": "user", "content": f"Note {n}: {FILLER * 2}"})
         said.append({"role": "assistant", "content": "Noted."})
