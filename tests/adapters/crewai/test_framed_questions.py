@@ -34,7 +34,7 @@ def test_the_task_is_announced_behind_what_is_brought_in_and_the_cache_keeps_tha
         said.append({"role": "user", "content": f"Note {n}: {FILLER * 2}"})
         said.append({"role": "assistant", "content": "Noted."})
     with Wire(lambda body: text("Noted.")) as wire:
-        made = agent(model(wire))
+        made: Any = agent(model(wire))
         with install(made, engine=engine, budget=1600), ce_session("talk"):
             for asked in (ASKED, *LATER):
                 said.append({"role": "user", "content": asked})
