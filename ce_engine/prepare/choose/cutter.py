@@ -231,15 +231,17 @@ class Cutter:
         """Of the tokens that are `left`, those that earlier messages may take: what is saved, less what a new cut costs.
 
         What is `named` exactly may come back all the same, and the best few; these in debt as long as a tenth of the
-        room stays free, for else the next turn ends the prefix, and fewer where the question goes on. What is no message has no bound: nobody else has a
-        copy of it.
+        room stays free, for else the next turn ends the prefix, and fewer where the question goes on. What is no
+        message has no bound: nobody else has a copy of it.
         """
         credit, is_talk = self.credit, all(candidate.id.startswith(MESSAGE) for candidate in found)
         if credit is None or not is_talk:
             return left
         credit -= cut.tokens + self.held.tokens if cut.moved else 0
         in_debt = (
-            self.policy.nearest_in_debt if goes_back or cut.moved else self.policy.nearest_onwards
+            self.policy.nearest_in_debt
+            if goes_back or cut.moved
+            else self.policy.nearest_behind_cut
         )
         few = self.policy.nearest if credit > 0 else in_debt
         least = cost_together(found[:few], self.sources, self.config.locale)

@@ -26,7 +26,7 @@ class CutPolicy:
         near: of the score of the nearest message that goes out, what another one needs to be added to a prefix.
         nearest: so many pieces come back for a question, if there is room, whatever the session has saved.
         nearest_in_debt: the same where its calls have cost more than without us.
-        nearest_onwards: the same there, behind a cut that stands, for a question that is not seen to go back.
+        nearest_behind_cut: the same there, behind a cut that stands, for a question that is not seen to go back.
     """
 
     name: str
@@ -42,7 +42,7 @@ class CutPolicy:
     near: float = 0.85
     nearest: int = 8
     nearest_in_debt: int = 4
-    nearest_onwards: int = 1
+    nearest_behind_cut: int = 1
 
 
 CHAT = CutPolicy("chat", makes_room=True, low_water=0.4)
