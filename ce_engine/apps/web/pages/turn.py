@@ -33,7 +33,6 @@ from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
-from ce_engine.apps.present.whereabouts import left_out_since, whereabouts
 from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -41,6 +40,7 @@ from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
