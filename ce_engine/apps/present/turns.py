@@ -65,6 +65,7 @@ BROKEN = {
     "cut": "the cut moved",
     "brought_in": "what is brought in changed",
     "app": "the app's own list changed",
+    "tools": "the tools' schemas changed",
     "pruned": "the pruner left something else out",
     "left_out": "what had been sent was not sent again",
 }
