@@ -37,7 +37,7 @@ from ce_engine.turns.report.payload import (
 
 
 TEXT, TOOLS = "text", "tools"
-"""What the name of a unit begins with that was put in."""
+"""What the names of units begin with: of what was put in, and of the tools' schemas."""
 
 
 @dataclass(frozen=True, slots=True)
