@@ -162,7 +162,13 @@ class SqlStore(BaseStore):
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
-        return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
+        def read(connection: Connection) -> SessionState | None:
+            found = reads.state(connection, scope, after_seq, after_evidence)
+            if found is not None and found.head.project_id != scope.project_id:
+                checking.check_row(connection, scope, self.secret)
+            return found
+
+        return await self._read(read, None)
 
     async def version(self, scope: Scope) -> Versions:
         return await self._read(lambda c: reads.version(c, scope), Versions(), begin="")
