@@ -30,6 +30,7 @@ from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.stored_report import damaged_fields
 
 
 FULL = 60
@@ -142,6 +143,7 @@ async def _turn(
         "turn": place + 1,
         "row": row,
         "report": report,
+        "damaged": damaged_fields(row),
         "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
         "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
         "reasons": list(report_lines(report, say)) if report else [],
