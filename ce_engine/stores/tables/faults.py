@@ -41,6 +41,10 @@ _SAYINGS = {
         "is a damaged SQLite database",
         "It was left as it is. Restore a backup, or move it away and try `sqlite3 FILE .recover`.",
     ),
+    sqlite3.SQLITE_INTERRUPT: (
+        "took too long to answer, and was not waited for",
+        "See whether it has triggers or views, which are none of ours: ce verify",
+    ),
     sqlite3.SQLITE_IOERR: (
         "cannot be read or written: the disk reports an error",
         "Check the disk, and that the file was not replaced while in use.",

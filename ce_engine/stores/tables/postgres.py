@@ -127,6 +127,12 @@ class PostgresDatabase:
             )
         return revision == HEAD
 
+    def limit(self, connection: Connection, *, is_long: bool = False) -> None:
+        """The server ends each statement itself."""
+
+    def interrupt(self, connection: Connection) -> None:
+        """The same."""
+
     def anew(self) -> PostgresDatabase:
         return PostgresDatabase(self._given, self._lock_timeout_s)
 
