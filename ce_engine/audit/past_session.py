@@ -296,8 +296,9 @@ def config_of(
     """
     digest = _archive(row)["config"]
     for archive in (found.report.get("extra", {}).get("replay", {}) for found in turns):
-        if archive.get("config") == digest and "settings" in archive:
-            return RuntimeConfig(**archive["settings"])
+        settings = archive.get("settings")  # `None` where it could not be redacted
+        if archive.get("config") == digest and isinstance(settings, dict):
+            return RuntimeConfig(**settings)
     if digest == fingerprinter.mac("config", "{}").hex():
         return RuntimeConfig()
     raise ReplayUnavailableError(

@@ -72,7 +72,7 @@ class _Archive(BaseModel):
     want: list[str] = []
     forms: dict[str, list[Any]] = {}
     contexts: dict[str, dict[str, Any]] = {}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] | None = None  # `None` where it could not be redacted
 
 
 class _Extra(BaseModel):
