@@ -97,8 +97,8 @@ def explain(error: BaseException, path: Path) -> BaseException:
 def locked(path: Path, waited_s: float) -> StoreUnavailableError:
     """Say that the file stayed locked."""
     return StoreUnavailableError(
-        f"the store's file {str(path)!r} is locked by another program (waited {waited_s:g} s). "
-        "End its long transaction, or give this application a file of its own."
+        f"the store's file {str(path)!r} is locked by another connection (waited {waited_s:g} s), of another "
+        "program or of this one. End its long transaction, or give this application a file of its own."
     )
 
 

@@ -218,7 +218,7 @@ class PostgresDatabase:
 
     def locked(self, waited_s: float) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"the store in {self.place} holds a row locked for another program (waited {waited_s:g} s). "
+            f"the store in {self.place} holds a row locked for another connection (waited {waited_s:g} s). "
             "End its long transaction."
         )
 
