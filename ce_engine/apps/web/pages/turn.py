@@ -48,6 +48,7 @@ from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
 from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.stored_report import damaged_fields
 
 
 SECONDS = 20.0
@@ -218,6 +219,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "scope": stored.scope,
         "by_hand": stored.is_by_hand,
         "row": row,
+        "damaged": damaged_fields(row),
         "turn": at + 1,
         "before": at or None,
         "after": at + 2 if at + 1 < len(turns) else None,
