@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from ce_engine.schema.document import SessionDocument
     from ce_engine.schema.events import Event
-    from ce_engine.schema.rows import SessionState, TurnRow, Versions
+    from ce_engine.schema.rows import SessionState, TurnRow
     from ce_engine.schema.scope import Scope
+    from ce_engine.schema.settings import Versions
 
 Answers: TypeAlias = dict[tuple[object, ...], Any]
 
