@@ -44,6 +44,10 @@ class ReadOnce:
         self._store = store
         self._last: tuple[Scope, Versions, Answers] | None = None
 
+    def forget(self) -> None:
+        """Keep nothing of the session that was looked at last."""
+        self._last = None
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
