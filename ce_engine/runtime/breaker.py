@@ -48,7 +48,7 @@ class Breaker:
             "the store %s is unavailable: %s; calls go on, recording follows when it is back. "
             "What is wrong with it tells: ce doctor",
             _name(self._store),
-            why if isinstance(why, str) else _cause(self._store, why),
+            why if isinstance(why, str) else cause(self._store, why),
         )
 
     def remaining(self) -> float:
@@ -71,7 +71,7 @@ def _name(store: Store) -> str:
     return store.url if _is_ours(store) else f"({type(store).__name__})"
 
 
-def _cause(store: Store, error: Exception) -> str:
+def cause(store: Store, error: Exception) -> str:
     """What happened; the text of an error that is not ours may quote what was to be stored."""
     if not isinstance(error, ContextEngineError):
         return type(error).__name__
