@@ -239,7 +239,8 @@ class PastSession:
         results = ArchivedForms(forms, self.archive.get("fetches", False))
         credit = next(iter(self.archive.get("credit", ())), None)
         now = self.archive.get("now", "")
-        return ReplayInputs(_extras(self.archive), saved, now, results, credit)
+        learned = self.archive.get("learned", False)
+        return ReplayInputs(_extras(self.archive), saved, now, results, credit, learned)
 
     def bring(self) -> EarlierLanes | tuple[()]:
         """The earlier lanes that could be brought in."""

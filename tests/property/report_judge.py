@@ -116,10 +116,13 @@ def _pieces(texts: Judged, report: Report, wire: str) -> None:
 
 def _evidence(texts: Judged, report: Report, told: Mapping[str, PruneDecision], wire: str) -> None:
     pinned = any(d.reason == THERE_ALREADY for d in report.prune_decisions)
+    is_chosen_before = report.recall is not None and report.recall.state == "chosen_before"
     for name, text in texts.evidence.items():
         decision, became = told.get(f"e:{name}"), fate(text, wire)
         if pinned and (decision is None or became != "dropped"):
             continue  # it may stand before an earlier question
+        if decision is None and became == "dropped" and is_chosen_before:
+            continue  # it is told of in the call in which its question was asked
         assert decision is not None, f"nothing is told of evidence {text}"
         if decision.count == 1:
             assert decision.action == became, (decision, text)

@@ -242,6 +242,8 @@ class Preparation:
         sources.saved = given.saved
         if given is not NOTHING:
             sources.credit = given.credit
+        learned = len(self.view.documents) != self.view.lane(self.lane_key).documents
+        sources.learned = sources.learns and (given.learned if given is not NOTHING else learned)
         if self.config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         return sources

@@ -42,6 +42,7 @@ class ReplayInputs:
     now: str = ""
     results: ArchivedForms = NO_FORMS
     credit: int | None = None
+    learned: bool = False
 
 
 NOTHING = ReplayInputs()
@@ -250,6 +251,7 @@ class ArchiveWriter:
             "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
             "factor": chosen.factor if chosen.factor != 1.0 else None,
             "by_hand": call.by_hand,
+            "learned": chosen.sources.learned,
             "closed": not call.restore,
             "bring": self._lanes(bring) if isinstance(bring, EarlierLanes) else [],
             "documents": [found for found, _ in memory.documents] if memory else [],

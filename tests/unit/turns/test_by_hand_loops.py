@@ -102,6 +102,23 @@ async def test_what_was_brought_in_for_a_question_goes_out_in_its_tool_step_too(
     assert (await engine.replay(SCOPE)).equal
 
 
+async def test_behind_a_cut_what_was_learned_since_the_question_goes_in_too(
+    engine: ContextEngine,
+) -> None:
+    await until_cut(engine)
+    await tell(engine, "A restocking fee of six percent is kept for upholstered chairs.")
+    new = Message(role=Role.USER, content="What fee is kept for chairs?")
+    first = await step(engine, new, "", call="chair")
+    await tell(engine, "Garden chairs: nine percent.")
+    result = Message(role=Role.TOOL, tool_call_id="chair", content="see the handbook")
+    second = await step(engine, result, "Six; for garden chairs nine.")
+    assert first.report.cut == second.report.cut == "stands"
+    assert "restocking fee" in text_of(first)
+    assert "restocking fee" in text_of(second)
+    assert "nine percent" in text_of(second)
+    assert (await engine.replay(SCOPE)).equal
+
+
 async def test_a_cut_that_moves_for_a_question_does_not_take_from_its_tool_step(
     engine: ContextEngine,
 ) -> None:
