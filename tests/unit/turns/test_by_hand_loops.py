@@ -59,9 +59,10 @@ async def ask(
     return [first, await step(engine, result, answer)]
 
 
-async def tell(engine: ContextEngine, text: str, name: str = "handbook") -> None:
+async def tell(engine: ContextEngine, text: str, name: str = "handbook") -> str:
     source = EvidenceSource(kind=SourceKind.RAG, name=name)
-    await engine.record_evidence(SCOPE, text, source, EvidenceType.RAG_DOC)
+    made = await engine.record_evidence(SCOPE, text, source, EvidenceType.RAG_DOC)
+    return made.evidence_id
 
 
 def text_of(made: PrepareResult) -> str:
@@ -102,20 +103,22 @@ async def test_what_was_brought_in_for_a_question_goes_out_in_its_tool_step_too(
     assert (await engine.replay(SCOPE)).equal
 
 
-async def test_behind_a_cut_what_was_learned_since_the_question_goes_in_too(
+async def test_behind_a_cut_what_was_learned_since_the_question_goes_in_too_or_is_told_of(
     engine: ContextEngine,
 ) -> None:
     await until_cut(engine)
     await tell(engine, "A restocking fee of six percent is kept for upholstered chairs.")
     new = Message(role=Role.USER, content="What fee is kept for chairs?")
     first = await step(engine, new, "", call="chair")
-    await tell(engine, "Garden chairs: nine percent.")
+    later = await tell(engine, "Garden chairs: nine percent.")
     result = Message(role=Role.TOOL, tool_call_id="chair", content="see the handbook")
     second = await step(engine, result, "Six; for garden chairs nine.")
     assert first.report.cut == second.report.cut == "stands"
     assert "restocking fee" in text_of(first)
     assert "restocking fee" in text_of(second)
-    assert "nine percent" in text_of(second)
+    told = {d.block_id: d.action for d in second.report.prune_decisions}
+    went = "nine percent" in text_of(second)
+    assert told[f"e:{later}"] == ("kept" if went else "dropped")
     assert (await engine.replay(SCOPE)).equal
 
 
