@@ -117,7 +117,7 @@ ROLE = f"x'{shorten('assistant').hex()}'"
 ANSWER = f"(SELECT message_id FROM ce_messages WHERE role = {ROLE} ORDER BY rowid LIMIT 1)"
 TURN = f"(SELECT turn_id FROM ce_turns WHERE answer_message_id = {ANSWER})"
 DAMAGE = {
-    "acknowledged and lost": f"DELETE FROM ce_messages WHERE message_id = {ANSWER}",
+    "acknowledged and lost": f"DELETE FROM ce_messages WHERE role = {ROLE}",  # not each is acknowledged
     "stored more than once": "UPDATE ce_messages SET content = "
     "(SELECT content FROM ce_messages m WHERE m.session = ce_messages.session AND m.seq = 1) "
     "WHERE seq = 3",
