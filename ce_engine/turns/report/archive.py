@@ -251,7 +251,6 @@ class ArchiveWriter:
             "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
             "factor": chosen.factor if chosen.factor != 1.0 else None,
             "by_hand": call.by_hand,
-            "learned": chosen.sources.learned,
             "closed": not call.restore,
             "bring": self._lanes(bring) if isinstance(bring, EarlierLanes) else [],
             "documents": [found for found, _ in memory.documents] if memory else [],
@@ -272,6 +271,7 @@ class ArchiveWriter:
         known = view.summaries.values() if stood is None else [stood]
         return {
             "pins": [_archived(anchor, pin) for anchor, pin in self._pins().items()],
+            "learned": self.chosen.sources.learned,
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [

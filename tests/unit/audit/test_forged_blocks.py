@@ -37,6 +37,7 @@ from tests.hosts.cli_host import ce
 from tests.hosts.store_urls import store_url
 
 
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault
 pytestmark = pytest.mark.req("B-01", "A-10")
 KINDS = ("sqlite", "file", "postgresql", "redis")
 MINE = Scope(session_id="s", account_id="a", user_id="u", project_id="p")
@@ -49,7 +50,7 @@ Change = Callable[[Blocks], Blocks]
 
 
 def opened(url: str) -> ContextEngine:
-    return create_context_engine(url, config=RuntimeConfig(store=StoreConfig(deadline_s=20)))
+    return create_context_engine(url, config=PATIENT)
 
 
 def rule(text: str, name: str = "rule", **more: Any) -> ContextBlock:
@@ -188,7 +189,7 @@ class NoRules:
 def test_nobody_gets_round_a_deriver_of_the_app(url: str) -> None:
     """What it does not see, since its MAC is wrong, it cannot leave out."""
     forge(url, _another())
-    engine = create_context_engine(url, deriver=NoRules())
+    engine = create_context_engine(url, config=PATIENT, deriver=NoRules())
     prepared = HostApp(engine, MINE).prepare(user("what now?"))
     engine.sync.close()
     assert not any(PLANTED in str(step) for step in prepared.plan)
