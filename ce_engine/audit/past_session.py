@@ -239,8 +239,8 @@ class PastSession:
         results = ArchivedForms(forms, self.archive.get("fetches", False))
         credit = next(iter(self.archive.get("credit", ())), None)
         now = self.archive.get("now", "")
-        learned = self.archive.get("learned", False)
-        return ReplayInputs(_extras(self.archive), saved, now, results, credit, learned)
+        has_news = self.archive.get("has_news", False)
+        return ReplayInputs(_extras(self.archive), saved, now, results, credit, has_news)
 
     def bring(self) -> EarlierLanes | tuple[()]:
         """The earlier lanes that could be brought in."""

@@ -105,7 +105,7 @@ async def trace(
     def found() -> Trace:
         evidence = [session.way_back(each) for each in refs]
         if kind == "message":
-            evidence += session.shown_beside(name)
+            evidence += session.results_in_list(name)
         elif kind == "evidence":
             for each in evidence:
                 session.add_readers(each)
@@ -235,7 +235,7 @@ class _Session:
             found.turn_id, found.turn = turn.turn_id, self._turns.index(turn) + 1
         return found
 
-    def shown_beside(self, message_id: str) -> list[EvidenceTrace]:
+    def results_in_list(self, message_id: str) -> list[EvidenceTrace]:
         """The tool results that stood in an answer's call as messages of the talk: quoted ones first, then the newest.
 
         An answer refers to what was brought in, and to what its own request found. Where the app says what its
@@ -248,20 +248,17 @@ class _Session:
         told = self._places.told(own[-1])
         known = {ref.evidence_id for ref in answer.refs or ()}
         stood = [
-            ref
+            ref.evidence_id
             for begin, end, fate in (self._places.pieces(*told) if told else ())
             if fate in AS_MESSAGES
             for name in self._places.ids[begin:end]
             for ref in self._messages[name].refs or ()
             if ref.evidence_id not in known
         ]
-        quoted = {
-            ref.evidence_id for ref in stood if self._quotations.quotes(answer, ref.evidence_id)
-        }
-        stood.sort(key=lambda ref: ref.evidence_id in quoted)
-        found = [
-            self.way_back(Ref(evidence_id=ref.evidence_id)) for ref in stood[: -MAX_REFS - 1 : -1]
-        ]
+        newest = dict.fromkeys(reversed(stood))
+        quoted = [name for name in newest if self._quotations.quotes(answer, name)]
+        names = [*quoted, *(name for name in newest if name not in quoted)][:MAX_REFS]
+        found = [self.way_back(Ref(evidence_id=name)) for name in names]
         for each in found:
             each.used_by.append(message_id)
             each.quoted_by += [message_id] if each.ref.evidence_id in quoted else []

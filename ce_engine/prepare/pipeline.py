@@ -514,7 +514,7 @@ class _Assembly:
     @property
     def _begins(self) -> bool:
         """Whether a turn begins with this call, or what it needs is chosen once more: its app recorded more for it."""
-        return self.sources.learned or self.line.task == len(self.line.groups) - 1
+        return self.sources.has_news or self.line.task == len(self.line.groups) - 1
 
     def _pin_of(self, chosen: Sequence[Candidate]) -> Pin | None:
         tells = self.policy is TOOLS and self.own not in self.held.pins

@@ -64,7 +64,7 @@ class CandidateSources:
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
         has_more: such a host has more than its messages: evidence, or a summary of what it does not send.
         learns: such a host has evidence beside its messages, and may get more while a question is answered.
-        learned: it got more since its last call.
+        has_news: it got more since its last call.
         nearest: the score of what is nearest to a query among the messages before it that go out.
         around: the same, among the newest few of them alone, with what a query lends to those beside it.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
@@ -93,7 +93,7 @@ class CandidateSources:
     whole: bool = False
     has_more: bool = False
     learns: bool = False
-    learned: bool = False
+    has_news: bool = False
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     around: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)

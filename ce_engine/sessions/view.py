@@ -88,7 +88,7 @@ class LaneMemory:
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
     documents: int = 0
-    """Documents that the session had when these were chosen."""
+    """Documents that the session had at its last call by hand."""
     input_tokens: int | None = None
     """Of its last input."""
     summary: object = None
@@ -301,7 +301,7 @@ class SessionView(SessionIndex):
         lane = self.lane(name)
         before, now = (sum(len(pin.text) for pin in each.values()) for each in (lane.pins, pins))
         self.bytes += 2 * (now - before)
-        lane.pins, lane.documents = pins, len(self.documents)
+        lane.pins = pins
 
     def request(self, request_id: str) -> RequestMemory:
         """The memory of one invocation; old ones are forgotten."""

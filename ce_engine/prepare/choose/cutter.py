@@ -101,7 +101,7 @@ class Cutter:
         """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
         # Behind a cut a step of an agent has no room for more: what its question has would be lost for nothing.
         is_cut = self._stands(marks) and bool(marks.drop or self.line.below)
-        self.hold(marks.pins, own_stays=is_cut and not self.sources.learned)
+        self.hold(marks.pins, own_stays=is_cut and not self.sources.has_news)
         if self._all_go(room, marks):
             return self._with_all(marks)
         least = [group.must for group in self.line.groups]

@@ -242,8 +242,10 @@ class Preparation:
         sources.saved = given.saved
         if given is not NOTHING:
             sources.credit = given.credit
-        learned = len(self.view.documents) != self.view.lane(self.lane_key).documents
-        sources.learned = sources.learns and (given.learned if given is not NOTHING else learned)
+            sources.has_news = given.has_news
+        elif sources.learns:
+            known = self.view.lane(self.lane_key).documents
+            sources.has_news = len(self.view.documents) != known
         if self.config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         return sources
@@ -300,6 +302,8 @@ class Preparation:
     def _remember_cut(self, outcome: Outcome, before: CutMarks) -> None:
         made, records = outcome.cut.marks, self.records
         self.view.pin(self.lane_key, outcome.pins)
+        if self.call.by_hand:
+            self.view.lane(self.lane_key).documents = len(self.view.documents)
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
         known = outcome.line.below

@@ -42,7 +42,7 @@ class ReplayInputs:
     now: str = ""
     results: ArchivedForms = NO_FORMS
     credit: int | None = None
-    learned: bool = False
+    has_news: bool = False
 
 
 NOTHING = ReplayInputs()
@@ -271,7 +271,7 @@ class ArchiveWriter:
         known = view.summaries.values() if stood is None else [stood]
         return {
             "pins": [_archived(anchor, pin) for anchor, pin in self._pins().items()],
-            "learned": self.chosen.sources.learned,
+            "has_news": self.chosen.sources.has_news,
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
