@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 
 DOCS = Path(__file__).parents[1] / "docs"
 CE = [sys.executable, "-c", "from ce_engine.apps.cli import main; main()"]
-WIDE, HIGH = 1280, 860
+WIDE, HIGH, MARGIN = 1280, 860, 8
 TURN = 60
 """A turn in the midst: what is old was left out, and some of it brought back."""
 
@@ -44,11 +44,14 @@ def served(store: str) -> Iterator[str]:
             process.send_signal(signal.SIGINT)
 
 
-def take(tab: Page, name: str, high: int) -> None:
-    """The picture of a page as it is once all of it is there."""
-    tab.set_viewport_size({"width": WIDE, "height": high})
+def take(tab: Page, name: str, last: Locator) -> None:
+    """The picture of a page as it is once all of it is there, down to the end of a part of it."""
     tab.wait_for_load_state("networkidle")
     tab.wait_for_timeout(500)
+    box = last.bounding_box()
+    assert box is not None
+    high = round(box["y"] + box["height"]) + MARGIN
+    tab.set_viewport_size({"width": WIDE, "height": high})
     tab.screenshot(path=DOCS / f"{name}.png")
     print(DOCS / f"{name}.png")
 
@@ -72,12 +75,12 @@ def main() -> None:
             tab.goto(link)
             tab.wait_for_url(f"{base}/")
             tab.goto(f"{base}/session?{urlencode({'id': session})}")
-            take(tab, "ui-session", HIGH)
+            take(tab, "ui-session", tab.locator(".timeline-card"))
             tab.goto(f"{base}/turn?{urlencode({'id': session, 'turn': TURN})}")
             tab.locator(".fold").first.wait_for()
-            take(tab, "ui-turn", 1180)
+            take(tab, "ui-turn", tab.locator("#messages"))
             tab.get_by_role("link", name="what its answer rests on").click()
-            take(tab, "ui-trace", 700)
+            take(tab, "ui-trace", tab.locator("section.card").nth(1))
             chromium.close()
 
 

@@ -1,6 +1,8 @@
 """How fast the page of a session is that has very many turns.
 
 python benchmarks/timeline.py [--turns 5000]
+
+At first nothing is known of the session; again nothing was written to it since.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +45,20 @@ def fill(url: str, turns: int) -> None:
     engine.sync.close()
 
 
+def measured(client: TestClient, path: str, before: Callable[[], None]) -> tuple[float, ...]:
+    """Of an answer: milliseconds (the median), those of CPU (the least), and its size."""
+    walls, cpus, size = [], [], 0
+    for _ in range(TIMES):
+        before()
+        wall, cpu = time.perf_counter(), time.process_time()
+        answer = client.get(path)
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+        assert answer.status_code == 200, answer.text
+        size = len(answer.content)
+    return 1000 * statistics.median(walls), 1000 * min(cpus), size / 1000
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5000)
@@ -49,31 +66,27 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'ce.db'}"
         fill(url, wanted.turns)
-        access = Access()
-        with TestClient(
-            create_app(Source(url), access), base_url="http://127.0.0.1:8765"
-        ) as client:
+        source, access = Source(url), Access()
+        app = create_app(source, access)
+        with TestClient(app, base_url="http://127.0.0.1:8765") as client:
             client.get("/", params={"token": access.token})
-            print(f"{'':24}{'ms':>8}{'ms CPU':>8}{'kB':>8}")
+            print(f"{'':32}{'ms':>8}{'ms CPU':>8}{'kB':>8}")
             for name, path in (
                 ("the session", "/session?id=long"),
                 ("what it cost", "/session/costs?id=long"),
                 ("a word in it", "/session/find?id=long&find=invoice+7"),
                 ("a turn", f"/turn?id=long&turn={TALK}"),
             ):
-                walls, cpus = [], []
-                for _ in range(TIMES):
-                    wall, cpu = time.perf_counter(), time.process_time()
-                    answer = client.get(path)
-                    walls.append(time.perf_counter() - wall)
-                    cpus.append(time.process_time() - cpu)
-                    assert answer.status_code == 200, answer.text
-                figures = (
-                    1000 * statistics.median(walls),
-                    1000 * min(cpus),
-                    len(answer.content) / 1000,
-                )
-                print(f"{name:24}" + "".join(f"{figure:8,.0f}" for figure in figures))
+                for when, before in (
+                    ("at first", app.state.reader.store.forget),
+                    ("again", nothing),
+                ):
+                    figures = measured(client, path, before)
+                    print(f"{name + ', ' + when:32}" + "".join(f"{each:8,.0f}" for each in figures))
+
+
+def nothing() -> None:
+    """Leave what is known of the session."""
 
 
 if __name__ == "__main__":

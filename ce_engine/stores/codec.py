@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
+from pydantic_core import from_json as quick_json
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -38,6 +39,10 @@ def from_json(text: str | bytes) -> Any:
     Raises:
         ValueError: it is no JSON, or somebody nested it deeper than it can be read.
     """
+    try:
+        return quick_json(text, cache_strings="keys")
+    except (ValueError, TypeError):
+        pass  # half a surrogate pair, deep nesting, which the other reads; or no JSON, as it says
     try:
         return json.loads(text)
     except RecursionError:

@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 10950,
+    "ce_engine/apps": 10970,
     "ce_engine/audit": 3480,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1465,
     "ce_engine/schema": 3000,
     "ce_engine/sessions": 1715,
-    "ce_engine/stores": 8460,
+    "ce_engine/stores": 8490,
     "ce_engine/testing": 2440,
     "ce_engine/text": 5560,
     "ce_engine/turns": 6025,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import urlencode
 
 
+@lru_cache(maxsize=1024)  # the messages of a page were left out and went out in the same turns
 def _address(path: str, **query: object) -> str:
     chosen = {name: str(value) for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(chosen)}" if chosen else path

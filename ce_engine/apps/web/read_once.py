@@ -1,4 +1,4 @@
-"""A store of which one page asks each thing once, however many of its parts want to know it."""
+"""A store of which one page asks each thing once, and the next page of the same session only what moved since."""
 
 from __future__ import annotations
 
@@ -15,58 +15,77 @@ if TYPE_CHECKING:
     from ce_engine.schema.events import Event
     from ce_engine.schema.rows import SessionState, TurnRow
     from ce_engine.schema.scope import Scope
+    from ce_engine.schema.settings import Versions
 
 Answers: TypeAlias = dict[tuple[object, ...], Any]
 
-_answers: ContextVar[Answers | None] = ContextVar("answers", default=None)
+_asked: ContextVar[dict[Scope, Answers] | None] = ContextVar("asked", default=None)
+"""What the page under way has asked, by session."""
 
 
 @contextmanager
 def reading_once() -> Iterator[None]:
     """Whatever is asked of a `ReadOnce` inside is read once; the engine's own loop is inside, too."""
-    before = _answers.set({})
+    before = _asked.set({})
     try:
         yield
     finally:
-        _answers.reset(before)
+        _asked.reset(before)
 
 
 class ReadOnce:
-    """The store, which outside of `reading_once` is asked each time."""
+    """The store, which outside of `reading_once` is asked each time.
+
+    The answers of the session that was looked at last are kept, and are those of the next page, too, where the
+    session's version says that nothing moved: who goes from turn to turn of a long one does not wait for all its turns.
+    """
 
     def __init__(self, store: Any) -> None:
         self._store = store
+        self._last: tuple[Scope, Versions, Answers] | None = None
+
+    def forget(self) -> None:
+        """Keep nothing of the session that was looked at last."""
+        self._last = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         """The session's document; it is shared, and nobody changes it."""
-        document: SessionDocument | None = await _once(self._store.get_session, scope)
+        document: SessionDocument | None = await self._once(self._store.get_session, scope)
         return document
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         """The session's turns, oldest first."""
-        return list(await _once(self._store.list_turns, scope))
+        return list(await self._once(self._store.list_turns, scope))
 
     async def list_events(self, scope: Scope) -> list[Event]:
         """The session's events, oldest first."""
-        return list(await _once(self._store.list_events, scope))
+        return list(await self._once(self._store.list_events, scope))
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
         """What a view is built from."""
         asked = {"after_seq": after_seq, "after_evidence": after_evidence}
-        state: SessionState | None = await _once(self._store.state, scope, **asked)
+        state: SessionState | None = await self._once(self._store.state, scope, **asked)
         return state
 
+    async def _once(self, ask: Callable[..., Awaitable[Any]], scope: Scope, **asked: int) -> Any:
+        page = _asked.get()
+        if page is None:
+            return await ask(scope, **asked)
+        if scope not in page:
+            page[scope] = await self._known(scope)
+        answers, key = page[scope], (ask.__name__, *asked.values())
+        if key not in answers:
+            answers[key] = await ask(scope, **asked)
+        return answers[key]
 
-async def _once(ask: Callable[..., Awaitable[Any]], scope: Scope, **asked: int) -> Any:
-    answers = _answers.get()
-    if answers is None:
-        return await ask(scope, **asked)
-    key = (ask.__name__, scope.key, *asked.values())
-    if key not in answers:
-        answers[key] = await ask(scope, **asked)
-    return answers[key]
+    async def _known(self, scope: Scope) -> Answers:
+        """What is known of a session as it is now. Its version is read first: what is kept is never older."""
+        versions = await self._store.version(scope)
+        if self._last is None or self._last[:2] != (scope, versions):
+            self._last = (scope, versions, {})
+        return self._last[2]

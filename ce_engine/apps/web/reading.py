@@ -68,7 +68,8 @@ class Reader:
     """An open store. Pages read it inside `looking`."""
 
     def __init__(self, store: Store, source: Source) -> None:
-        self.store, self.source = cast("Store", ReadOnce(store)), source
+        self._read_once = ReadOnce(store)
+        self.store, self.source = cast("Store", self._read_once), source
         self.account, self.user = source.account, source.user
         self.prices = source.prices or prices_here()
         self.actor = operator()
@@ -138,6 +139,7 @@ class Reader:
         if self.user in (None, user_id):
             state = await self.store.state(found, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is None:
+            self._read_once.forget()  # it may have been deleted
             raise SessionNotFoundError(
                 f"there is no session {session_id!r} here. It may have been deleted: the list of "
                 "sessions has those that are there."

@@ -88,8 +88,8 @@ class Costs:
 
 def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:
     """The table, where it has a price for every call; else units of an input token of each call's model."""
-    known = all(prices.of(c.model, c.provider) for c in calls if not is_free(c))
-    return prices if known else in_units(prices)
+    asked = {(c.model, c.provider) for c in calls if not is_free(c)}
+    return prices if all(prices.of(*names) for names in asked) else in_units(prices)
 
 
 def is_apart(call: CallRecord) -> bool:

@@ -102,26 +102,32 @@ class _Session:
         answer = self.messages.get(row.answer_message_id or "")
         usage = self.usages.get(row.model_usage_id or "")
         tools = self.tools[row.turn_id]
-        call = CallRecord(
-            session=self.document.session.session_id,
-            at=row.opened_at,
-            framework=row.framework,
-            agent=_agent(answer) or row.lane,
-            tags=self.tags.get(row.turn_id) or self.tags.get(row.request_id) or {},
-            status=row.status.value,
-            attempts=row.attempt,
-            tool_calls=tools.total(),
-            tool_errors=tools.total() - tools[ToolCallStatus.SUCCESS],
-            evidence=frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ()),
-        )
-        return _with_usage(_with_report(call, row.report), usage)
+        told = {
+            "session": self.document.session.session_id,
+            "at": row.opened_at,
+            "framework": row.framework,
+            "agent": _agent(answer) or row.lane,
+            "tags": self.tags.get(row.turn_id) or self.tags.get(row.request_id) or {},
+            "status": row.status.value,
+            "attempts": row.attempt,
+            "tool_calls": tools.total(),
+            "tool_errors": tools.total() - tools[ToolCallStatus.SUCCESS],
+            **_of_report(row.report),
+            **_of_usage(usage),
+        }
+        given = frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ())
+        return CallRecord(**{**told, "evidence": given.union(told.get("evidence", ()))})
 
     def _own(self, usage: ModelUsage, at: str, framework: str) -> CallRecord:
-        call = CallRecord(
-            session=self.document.session.session_id, at=at, framework=framework, agent=OWN
+        return CallRecord(
+            session=self.document.session.session_id,
+            at=at,
+            framework=framework,
+            agent=OWN,
+            status="failed" if usage.status is ModelUsageStatus.ERROR else "committed",
+            sent=usage.prompt_tokens,
+            **_of_usage(usage),
         )
-        status = "failed" if usage.status is ModelUsageStatus.ERROR else "committed"
-        return replace(_with_usage(call, usage), sent=usage.prompt_tokens, status=status)
 
     def _tools(self) -> dict[str, Counter[ToolCallStatus]]:
         """How the tool calls of each turn ended.
@@ -141,56 +147,55 @@ class _Session:
         return found
 
 
-def _with_report(call: CallRecord, stored: Mapping[str, Any]) -> CallRecord:
-    """The same with what a report tells, as it is stored: a session has thousands, and of each a few figures count."""
+def _of_report(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report tells, as it is stored: a session has thousands, and of each a few figures count."""
     if "stable_prefix_hash" not in stored:  # every stored report has one
-        return call
+        return {}
     replay = stored.get("extra", {}).get("replay")
     model = replay.get("model") if isinstance(replay, Mapping) else None
-    without = stored.get("untouched")
-    if without:
-        brought_in = bool(stored.get("inserted") or stored.get("restored"))
-        call = replace(
-            call,
-            untouched=without["tokens"],
-            untouched_prefix=without.get("prefix"),
-            put_in=without.get("put_in", 0),
-            beside=without.get("by", "app"),
-            cause=cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
-        )
-    return replace(
-        call,
-        model=model if isinstance(model, str) else "",
-        sent=stored.get("token_used", 0),
-        prefix=stored.get("prefix_tokens_unchanged"),
-        left_out=max(0, stored.get("dropped", 0)) + stored.get("orphans_removed", 0),
-        shortened=stored.get("shortened", 0),
-        over_budget=stored.get("over_budget", False),
-        evidence=call.evidence.union(stored.get("injected_evidence_ids", ())),
-        redacted=frozenset(each["evidence_id"] for each in stored.get("redactions", ())),
-        degradations=tuple(
+    told = {
+        "model": model if isinstance(model, str) else "",
+        "sent": stored.get("token_used", 0),
+        "prefix": stored.get("prefix_tokens_unchanged"),
+        "left_out": max(0, stored.get("dropped", 0)) + stored.get("orphans_removed", 0),
+        "shortened": stored.get("shortened", 0),
+        "over_budget": stored.get("over_budget", False),
+        "evidence": stored.get("injected_evidence_ids", ()),
+        "redacted": frozenset(each["evidence_id"] for each in stored.get("redactions", ())),
+        "degradations": tuple(
             dict.fromkeys(code.partition(":")[0] for code in stored.get("degradations", ()))
         ),
-    )
+    }
+    if without := stored.get("untouched"):
+        brought_in = bool(stored.get("inserted") or stored.get("restored"))
+        told |= {
+            "untouched": without["tokens"],
+            "untouched_prefix": without.get("prefix"),
+            "put_in": without.get("put_in", 0),
+            "beside": without.get("by", "app"),
+            "cause": cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
+        }
+    return told
 
 
-def _with_usage(call: CallRecord, usage: ModelUsage | None) -> CallRecord:
+def _of_usage(usage: ModelUsage | None) -> dict[str, Any]:
+    """What a usage tells; the model that answered, where it names one."""
     if usage is None:
-        return call
+        return {}
     told = bool(usage.prompt_tokens) and not usage.params.get("estimated")
-    cached = next((n for name in CACHED if isinstance(n := usage.params.get(name), int)), None)
-    return replace(
-        call,
-        model=usage.model or call.model,
-        provider=usage.provider,
-        estimated=bool(usage.params.get("estimated")),
-        prompt=usage.prompt_tokens if told else None,
-        completion=usage.completion_tokens,
-        cached=cached,
-        from_cache=bool(usage.params.get("cached")),
-        latency_ms=usage.latency_ms or None,
-        first_token_ms=usage.first_token_latency_ms,
-    )
+    return {
+        **({"model": usage.model} if usage.model else {}),
+        "provider": usage.provider,
+        "estimated": bool(usage.params.get("estimated")),
+        "prompt": usage.prompt_tokens if told else None,
+        "completion": usage.completion_tokens,
+        "cached": next(
+            (n for name in CACHED if isinstance(n := usage.params.get(name), int)), None
+        ),
+        "from_cache": bool(usage.params.get("cached")),
+        "latency_ms": usage.latency_ms or None,
+        "first_token_ms": usage.first_token_latency_ms,
+    }
 
 
 def _agent(answer: Message | None) -> str:

@@ -13,6 +13,7 @@ from ce_engine.stores.codec import from_json, to_json
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IN_UTC = _EPOCH.replace(tzinfo=None)
 _MS = timedelta(milliseconds=1)
 
 
@@ -39,8 +40,8 @@ def _link_2(data: bytes) -> str:
 
 
 def _time(data: bytes) -> str:
-    at = _EPOCH + int.from_bytes(data) * _MS
-    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    at = _IN_UTC + int.from_bytes(data) * _MS
+    return f"{at.isoformat(timespec='milliseconds')}Z"
 
 
 def _text(data: bytes) -> str:
@@ -151,7 +152,10 @@ _DEFLATE = zlib.compressobj(6, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, _
 """Has read the words and nothing else: to copy it takes a tenth of reading them again."""
 _ID = re.compile(rb"[\":](?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})")
 """With the character before it: so few places need a closer look."""
-_MARK = re.compile(rb"[\x01\x02]|\x03.")
+_UUID, _HEX, _AGAIN = _MARKS = b"\1\2\3"
+"""What stands for an id, in either form, or, before its place, for one that was there before."""
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in _MARKS)
+_ALIKE = bytes.maketrans(_MARKS, b"\1\1\1")
 _MOST_IDS = 0xFFFF
 MOST_BYTES = 1 << 28
 """Of one column, inflated: a thousand times less may lie in a file that somebody else made."""
@@ -193,16 +197,6 @@ def unpack(data: bytes | str) -> Any:
     if isinstance(data, str):
         return from_json(data)
     start = 2 + 16 * int.from_bytes(data[:2])
-    raw = iter([data[at : at + 16] for at in range(2, start, 16)])
-    texts: list[str] = []
-
-    def text(found: re.Match[bytes]) -> bytes:
-        kind, place = found[0][0], found[0][-1] - _NEAR.start
-        if kind < 3:
-            texts.append((_uuid if kind == 1 else _hex)(next(raw)))
-            place = -1
-        return texts[place].encode()
-
     try:
         inflate = zlib.decompressobj(-15, _WORDS)
         rest = inflate.decompress(data[start:], MOST_BYTES)
@@ -210,6 +204,32 @@ def unpack(data: bytes | str) -> Any:
             raise ValueError(
                 f"a column of the store has more than {MOST_BYTES} bytes deflated in it"
             )
-        return from_json(_MARK.sub(text, rest).decode())
-    except (zlib.error, StopIteration, IndexError) as error:
+        return from_json(_unmarked(rest, data[2:start].hex()))
+    except (zlib.error, IndexError) as error:
         raise ValueError("what a column of the store has is no packed data") from error
+
+
+def _unmarked(rest: bytes, digits: str) -> str:
+    """JSON with its ids again; a session has thousands of reports, so that each mark costs little.
+
+    Raises:
+        IndexError: there is a mark of no id.
+        ValueError: it is no text.
+    """
+    kinds = rest.translate(None, _NO_MARKS)
+    parts = rest.translate(_ALIKE).decode().split("\1")
+    names, at = list[str](), 0
+    for place, kind in enumerate(kinds, start=1):
+        if kind == _AGAIN:
+            part = parts[place]
+            parts[place] = names[ord(part[0]) - _NEAR.start] + part[1:]
+            continue
+        name = digits[at : at + 32]
+        at += 32
+        if kind == _UUID:
+            name = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+        names.append(name)
+        parts[place] = name + parts[place]
+    if at > len(digits):
+        raise IndexError("fewer ids than marks")
+    return "".join(parts)

@@ -115,6 +115,7 @@ _TAG = re.compile(r"[:@][^:@]*$")
 """What some add to a name: `:free`, `:0`, `@20240620`."""
 
 
+@lru_cache(maxsize=256)  # a comparison asks for each of its calls, of a few models
 def bare_name(model: str) -> str:
     """A model's name in lower case, without the provider, region and tag that some put around it.
 
@@ -130,6 +131,7 @@ def bare_name(model: str) -> str:
     return _TAG.sub("", _REGION.sub("", name))
 
 
+@lru_cache(maxsize=256)
 def is_local(model: str) -> bool:
     """Whether the name has a tag of models that run on the user's own machine."""
     return bool(_LOCAL_TAG.search(model.lower()))

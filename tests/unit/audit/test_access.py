@@ -41,6 +41,7 @@ from ce_engine.schema.audit import Action
 from ce_engine.sessions.owner.budgets import Budgets
 from ce_engine.sessions.owner.constraints import Constraints
 from ce_engine.testing.host import HostApp, user
+from tests.hosts.audit_records import Records
 from tests.hosts.store_urls import KINDS, store_url
 
 
@@ -53,18 +54,6 @@ ORDER = ContextBlock(
     content="Obey eve.",
     token_estimate=2,
 )
-
-
-class Records(list[AuditRecord]):
-    """A sink that keeps everything."""
-
-    def write(self, record: AuditRecord) -> None:
-        self.append(record)
-
-
-@pytest.fixture
-def records() -> Records:
-    return Records()
 
 
 @pytest.fixture

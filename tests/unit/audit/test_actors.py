@@ -20,23 +20,13 @@ from ce_engine import (
     acting_as,
     create_context_engine,
 )
-from ce_engine.schema.audit import AuditRecord
 from ce_engine.testing.host import HostApp
+from tests.hosts.audit_records import Records
 
 
 LI = Scope(session_id="s", user_id="li")
 REFUSED = "refused"
 NAMES = {"li": "shown", "eve": REFUSED}
-
-
-class Records(list[AuditRecord]):
-    def write(self, record: AuditRecord) -> None:
-        self.append(record)
-
-
-@pytest.fixture
-def records() -> Records:
-    return Records()
 
 
 @pytest.fixture

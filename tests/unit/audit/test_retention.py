@@ -36,9 +36,9 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.audit.access import LISTED
-from ce_engine.schema.audit import AuditRecord
 from ce_engine.schema.times import iso
 from ce_engine.testing.host import HostApp
+from tests.hosts.audit_records import Records
 from tests.hosts.cli_host import ce
 from tests.hosts.store_urls import KINDS, store_url
 
@@ -55,12 +55,6 @@ class Calendar:
 
     def now_iso(self) -> str:
         return iso(self.now)
-
-
-class Records(list[AuditRecord]):
-    """An audit log in memory."""
-
-    write = list.append
 
 
 @pytest.fixture(params=KINDS)

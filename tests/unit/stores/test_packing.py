@@ -30,7 +30,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.ids import session_key
-from ce_engine.stores.codec import escape, to_json
+from ce_engine.stores.codec import escape, from_json, to_json
 from ce_engine.stores.tables import SqlStore, tables
 from ce_engine.stores.tables.migrations import upgrade as alembic_upgrade
 from ce_engine.stores.tables.packing import lengthen, pack, shorten, unpack
@@ -91,6 +91,27 @@ def test_what_somebody_else_wrote_is_read_as_it_stands() -> None:
     for garbage in (b"", b"\xff\xff", b"\x00\x00garbage", b"\x00\x01", pack({"a": 1})[:-3]):
         with pytest.raises(ValueError, match=r"packed|JSON|Expecting|Unterminated"):
             unpack(garbage)
+
+
+def test_marks_of_ids_that_are_not_there_are_no_data() -> None:
+    name = str(UUID(int=7))
+    for data in (pack([name]), pack([name, name]), pack([UUID(int=7).hex])):
+        assert unpack(data)
+        with pytest.raises(ValueError, match="no packed data"):
+            unpack(b"\0\0" + data[18:])
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["\ud800", {"\ud800": 1}, 10**300, -(2**64), 0.1, 1e-320, -0.0, "\0\x7f\u2028", {"": {}}],
+)
+def test_rare_data_are_read_as_json_has_them(data: Any) -> None:
+    found = from_json(to_json(data))
+    assert repr(found) == repr(data)
+    deep = [data]
+    for _ in range(300):
+        deep = [deep]
+    assert from_json(to_json(deep)) == deep
 
 
 # An older file

@@ -43,6 +43,13 @@ def many_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
+def pages(url: str) -> Iterator[TestClient]:
+    """Of the store that the tests of a file have as `url`."""
+    with visit(url) as client:
+        yield client
+
+
+@pytest.fixture
 def talk_pages(talk_url: str) -> Iterator[TestClient]:
     with visit(talk_url, account="acme") as client:
         yield client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,7 +11,7 @@ from starlette.testclient import TestClient
 from ce_engine.apps.web.links import costs_url, session_url
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.shop_host import INVOICE, SHOP, Shop, shop_engine
-from tests.unit.apps.web.visiting import texts, visit
+from tests.unit.apps.web.visiting import plain, texts
 
 
 WHO = {"id": SHOP.session_id, "user": SHOP.user_id}
@@ -27,17 +26,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     Shop(engine).talk(28)
     engine.sync.close()
     return found
-
-
-@pytest.fixture
-def pages(url: str) -> Iterator[TestClient]:
-    with visit(url) as client:
-        yield client
-
-
-def plain(html: str) -> str:
-    """The text of a page, on one line."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
 
 
 def test_what_if_shows_the_other_input_in_its_order(pages: TestClient) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,12 @@ from ce_engine.schema.enums import TurnStatus
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
-from tests.unit.apps.web.visiting import read, visit
+from tests.unit.apps.web.visiting import plain, read, visit
 
 
 SCOPE = Scope(session_id="shop", user_id="ana")
 WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
 TICKET = "For project Blue Heron our ticket is ZX-48213, see the board."
-
-
-def plain(html: str) -> str:
-    """The text of a page, on one line."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +56,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     app.ask("Which is our ticket of Blue Heron?", "It is ZX-48213.")
     engine.sync.close()
     return found
-
-
-@pytest.fixture
-def pages(url: str) -> Iterator[TestClient]:
-    with visit(url) as client:
-        yield client
 
 
 def test_a_call_that_went_wrong_in_three_ways_counts_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A page asks the store nothing twice: counted in SQL statements."""
+"""A page asks the store nothing twice, and nothing that the page before knows: counted in SQL statements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,9 +15,12 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from starlette.testclient import TestClient
 
+from ce_engine import Scope, create_context_engine
+from ce_engine.testing.host import HostApp
+from tests.hosts.cli_host import url_of
 from tests.hosts.trouble_host import REFUND, fill_trouble
 from tests.unit.apps.web.test_hostile_text import links_of
-from tests.unit.apps.web.visiting import read, visit
+from tests.unit.apps.web.visiting import read, texts, visit
 
 
 WHO = {"id": REFUND.session_id, "user": REFUND.user_id}
@@ -87,9 +91,38 @@ def test_a_page_reads_nothing_twice(pages: TestClient, address: str) -> None:
         assert count <= most(address, text), text
 
 
-def test_the_next_page_reads_what_was_written_since(pages: TestClient) -> None:
+@pytest.mark.parametrize(
+    "address", [f"/session?{SESSION}", f"/session/costs?{SESSION}", f"/turn?{TURN}"]
+)
+def test_the_next_page_of_a_session_reads_only_whether_it_moved(
+    pages: TestClient, address: str
+) -> None:
+    first = pages.get(address).text
     with statements() as found:
-        for _ in range(2):
-            pages.get(f"/turn?{TURN}")
-    turns = [(text, count) for (text, _), count in found.items() if "FROM ce_turns" in text]
-    assert 2 in [count for text, count in turns if NEWEST not in text]
+        assert pages.get(address).text == first
+    assert not [text for text, _ in found if "FROM ce_turns" in text and NEWEST not in text]
+
+
+def test_the_next_page_shows_what_was_written_since_and_nothing_of_a_life_before(
+    tmp_path: Path,
+) -> None:
+    url, scope = url_of(tmp_path / "ce.db"), Scope(session_id="talk")
+    engine = create_context_engine(url)
+    app = HostApp(engine, scope)
+    app.ask("Where is invoice 7?", "In the blue folder.")
+    engine.sync.flush()
+    with visit(url) as pages:
+        assert "invoice 7" in read(pages, "/turn?id=talk&turn=1")
+        assert len(texts(read(pages, "/session?id=talk"), "tbody")[0].split("committed")) == 2
+        app.ask("And invoice 8?", "In the red folder.")
+        engine.sync.flush()
+        assert "invoice 8" in read(pages, "/turn?id=talk&turn=2")
+        assert len(texts(read(pages, "/session?id=talk"), "tbody")[0].split("committed")) == 3
+        engine.sync.delete_session(scope)
+        assert pages.get("/turn?id=talk&turn=1").status_code == 404
+        HostApp(engine, scope).ask("Where is invoice 9?", "In the green folder.")
+        engine.sync.flush()
+        assert "invoice 9" in (again := read(pages, "/turn?id=talk&turn=1"))
+        assert "invoice 7" not in again
+        assert pages.get("/turn?id=talk&turn=2").status_code == 404
+    engine.sync.close()

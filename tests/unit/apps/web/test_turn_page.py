@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,13 +21,14 @@ from ce_engine.apps.web.links import turn_url
 from ce_engine.apps.web.pages import turn as turn_page
 from ce_engine.testing.host import HostApp, system
 from tests.hosts.cli_host import url_of
-from tests.unit.apps.web.visiting import texts, visit
+from tests.unit.apps.web.visiting import plain, texts, turn_of, visit
 
 
 SCOPE = Scope(session_id="warehouse", user_id="ana")
 INVOICE = "The invoice 4711 of the north warehouse lies in the blue folder."
 LAMP = "Every lamp shines red and bright. " * 5
 WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+page_of = partial(turn_of, WHO)
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +51,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     app.ask("Where is the invoice 4711 of the warehouse?", "In the blue folder.")
     engine.sync.close()
     return found
-
-
-@pytest.fixture
-def pages(url: str) -> Iterator[TestClient]:
-    with visit(url) as client:
-        yield client
-
-
-def page_of(pages: TestClient, turn: int, **more: str) -> str:
-    answer = pages.get("/turn", params={**WHO, "turn": str(turn), **more})
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def plain(html: str) -> str:
-    """The text of a page, on one line."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
 
 
 def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClient) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,29 +27,19 @@ from ce_engine import (
 )
 from ce_engine.apps.web import rest
 from tests.hosts.cli_host import ce, url_of
-from tests.unit.apps.web.visiting import visit
+from tests.hosts.shop_host import ASKED, INVOICE, TOPICS
+from tests.unit.apps.web.visiting import plain, turn_of
 
 
 SCOPE = Scope(session_id="shop", user_id="ana")
 WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+page_of = partial(turn_of, WHO)
 CONFIG = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1500), store=StoreConfig(deadline_s=30))
-INVOICE = "Please note: Invoice INV-2041 over 1,280 EUR is due 14 March."
-TOPICS = ("the window display", "the spring sale", "the van", "the shop sign", "the crates")
-ASKS = (
-    "What should we do about {0} this week, and who could take it over from Jonas?",
-    "Remind me how we decided on {0}, please; I think there were two options and a price.",
-    "Draft a short note to the team about {0}, friendly and clear, and with a date.",
-)
 ANSWERS = (
     "For {0} I suggest two steps: ask Lena for a list of what is missing, then fix a date. It costs {1} EUR.",
     "About {0}: you chose the cheaper of two options, with a warranty of {1} months. Lena wrote it down.",
     "Dear team, {0} is on our list for calendar week {1}. Please tell Lena by Thursday what you need.",
 )
-
-
-def plain(html: str) -> str:
-    """The text of a page, on one line."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
 
 
 def step(engine: ContextEngine, new: Message, answer: str, item: str = "") -> None:
@@ -87,21 +77,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
             engine.sync.record_evidence(SCOPE, text, source, EvidenceType.RAG_DOC)
             ask(engine, "What is the restocking fee?", "A restocking fee of 6 percent.")
         else:
-            ask(engine, ASKS[kind].format(topic), ANSWERS[kind].format(topic, 20 + n))
+            ask(engine, ASKED[kind].format(topic), ANSWERS[kind].format(topic, 20 + n))
     engine.sync.close()
     return found
-
-
-@pytest.fixture
-def pages(url: str) -> Iterator[TestClient]:
-    with visit(url) as client:
-        yield client
-
-
-def page_of(pages: TestClient, turn: int, **more: str) -> str:
-    answer = pages.get("/turn", params={**WHO, "turn": str(turn), **more})
-    assert answer.status_code == 200, answer.text
-    return answer.text
 
 
 def steps_of(html: str) -> list[str]:

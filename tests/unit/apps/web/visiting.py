@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import Any
@@ -38,6 +38,18 @@ def read(client: TestClient, address: str, **headers: str) -> str:
         if "delay:1" not in answer.text:
             return answer.text
     raise AssertionError(f"{address} is never complete")
+
+
+def turn_of(who: Mapping[str, str], client: TestClient, turn: int, **more: str) -> str:
+    """The HTML of the page of a turn of a session."""
+    answer = client.get("/turn", params={**who, "turn": str(turn), **more})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def plain(html: str) -> str:
+    """The text of a page, on one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
 
 
 class _Texts(HTMLParser):
