@@ -21,6 +21,7 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import ReplayProblem
 from ce_engine.schema.rows import CutMark, MessageRow, SessionState, TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.stored_report import damaged_fields
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.tokens import Calibration
 from ce_engine.text.tokens.call_tokens import PRIMING
@@ -295,8 +296,9 @@ def config_of(
     """
     digest = _archive(row)["config"]
     for archive in (found.report.get("extra", {}).get("replay", {}) for found in turns):
-        if archive.get("config") == digest and "settings" in archive:
-            return RuntimeConfig(**archive["settings"])
+        settings = archive.get("settings")  # `None` where it could not be redacted
+        if archive.get("config") == digest and isinstance(settings, dict):
+            return RuntimeConfig(**settings)
     if digest == fingerprinter.mac("config", "{}").hex():
         return RuntimeConfig()
     raise ReplayUnavailableError(
@@ -346,6 +348,11 @@ def _extras(archive: Mapping[str, Any]) -> dict[str, int]:
 
 def _archive(row: TurnRow) -> dict[str, Any]:
     found = row.report.get("extra", {}).get("replay")
+    if fields := damaged_fields(row):
+        raise ReplayUnavailableError(
+            f"the report of turn {row.turn_id!r} is damaged: what stands in {', '.join(fields)} is none. "
+            "Only other turns can be replayed; see: ce verify"
+        )
     if not isinstance(found, dict):
         raise ReplayUnavailableError(
             f"turn {row.turn_id!r} has no archive to replay it from: it was a helper call, was recorded "

@@ -106,6 +106,8 @@ class ReadMethods(EngineBase):
     async def list_reports(self, session_id: Scope | str) -> list[Report]:
         """The stored reports of a session's turns in order of opening; turns without one are left out.
 
+        Such as have a damaged one, too: `list_turns` names the fields, as `report["damaged"]`.
+
         Raises:
             SchemaValidationError: a newer release wrote one.
         """

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
 
+from ce_engine.audit.places.message_places import SENT, SHORTENED, MessagePlaces
+from ce_engine.audit.places.whereabouts import whereabouts
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.json_paths import LINEAR_S
 from ce_engine.schema.message_forest import MessageForest
@@ -20,11 +25,18 @@ from ce_engine.schema.time_limits import Allowance
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.sessions.view import entry_of
 from ce_engine.text.overlap import Quotations
+from ce_engine.turns.record.answers import MAX_REFS
 from ce_engine.turns.report.archive import expanded
 
 
 SETTLE_S = 1.0
 """How long a trace waits for what is not stored yet."""
+
+AS_MESSAGES = (SENT, SHORTENED)
+"""What becomes of a message that the model saw in its place."""
+
+READERS = 200
+"""Calls that had a result as a message, whose answers are compared with it."""
 
 
 class StoreResolver:
@@ -92,6 +104,11 @@ async def trace(
 
     def found() -> Trace:
         evidence = [session.way_back(each) for each in refs]
+        if kind == "message":
+            evidence += session.shown_beside(name)
+        elif kind == "evidence":
+            for each in evidence:
+                session.add_readers(each)
         seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
         asked_for = [
             call
@@ -217,6 +234,61 @@ class _Session:
         if turn is not None:
             found.turn_id, found.turn = turn.turn_id, self._turns.index(turn) + 1
         return found
+
+    def shown_beside(self, message_id: str) -> list[EvidenceTrace]:
+        """The tool results that stood in an answer's call as messages of the talk: quoted ones first, then the newest.
+
+        An answer refers to what was brought in, and to what its own request found. Where the app says what its
+        answer rests on, there is nothing to add.
+        """
+        answer = self._messages[message_id]
+        own = [turn for turn in self._turns if turn.answer_message_id == message_id]
+        if not own or any(ref.cited for ref in answer.refs or ()):
+            return []
+        told = self._places.told(own[-1])
+        known = {ref.evidence_id for ref in answer.refs or ()}
+        stood = [
+            ref
+            for begin, end, fate in (self._places.pieces(*told) if told else ())
+            if fate in AS_MESSAGES
+            for name in self._places.ids[begin:end]
+            for ref in self._messages[name].refs or ()
+            if ref.evidence_id not in known
+        ]
+        quoted = {
+            ref.evidence_id for ref in stood if self._quotations.quotes(answer, ref.evidence_id)
+        }
+        stood.sort(key=lambda ref: ref.evidence_id in quoted)
+        found = [
+            self.way_back(Ref(evidence_id=ref.evidence_id)) for ref in stood[: -MAX_REFS - 1 : -1]
+        ]
+        for each in found:
+            each.used_by.append(message_id)
+            each.quoted_by += [message_id] if each.ref.evidence_id in quoted else []
+        return found
+
+    def add_readers(self, found: EvidenceTrace) -> None:
+        """Add the answers that quote a tool result which stood in their calls as a message, the first of them."""
+        names = [name for name in found.used_by if self._messages[name].role is Role.TOOL]
+        for where in whereabouts(names, self._document, self._turns).values():
+            stretches = [
+                each for stay in where.stays if stay.fate in AS_MESSAGES for each in stay.stretches
+            ]
+            numbers = (n for first, last in sorted(stretches) for n in range(first, last + 1))
+            for number in islice(numbers, READERS):
+                name = self._turns[number - 1].answer_message_id or ""
+                answer = self._messages.get(name)
+                if answer is None or name in found.used_by:
+                    continue
+                if self._quotations.quotes(answer, found.ref.evidence_id):
+                    found.used_by.append(name)
+                    found.quoted_by.append(name)
+
+    @cached_property
+    def _places(self) -> MessagePlaces:
+        """Where the results of tools stand in the session."""
+        results = [name for name, m in self._messages.items() if m.role is Role.TOOL and m.refs]
+        return MessagePlaces(results, self._document, self._turns)
 
     def _used_by(self, evidence_id: str) -> list[str]:
         return [

@@ -28,27 +28,35 @@ class Breaker:
         self._seconds = seconds
         self._on_trip = on_trip
         self._until = 0.0
+        self._is_told = False
 
     def is_open(self) -> bool:
         return monotonic() < self._until
 
     def trip(self, why: str | Exception = "") -> None:
-        """Nobody waits for a while; `why` is logged, once until then."""
+        """Nobody waits for a while; `why` is logged, once until the store is back."""
         if why and not self.is_open():
             self._on_trip()
-            logger.warning(
-                "the store %s is unavailable: %s; calls go on, recording follows when it is back. "
-                "What is wrong with it tells: ce doctor",
-                _name(self._store),
-                why if isinstance(why, str) else _cause(self._store, why),
-            )
+            self._tell(why)
         self._until = monotonic() + self._seconds
+
+    def _tell(self, why: str | Exception) -> None:
+        if self._is_told:  # it was asked again, and is still away
+            return
+        self._is_told = True
+        logger.warning(
+            "the store %s is unavailable: %s; calls go on, recording follows when it is back. "
+            "What is wrong with it tells: ce doctor",
+            _name(self._store),
+            why if isinstance(why, str) else cause(self._store, why),
+        )
 
     def remaining(self) -> float:
         return max(0.0, self._until - monotonic())
 
     def reset(self) -> None:
-        self._until = 0.0
+        """It is back."""
+        self._until, self._is_told = 0.0, False
 
 
 def _is_ours(store: Store) -> bool:
@@ -63,7 +71,7 @@ def _name(store: Store) -> str:
     return store.url if _is_ours(store) else f"({type(store).__name__})"
 
 
-def _cause(store: Store, error: Exception) -> str:
+def cause(store: Store, error: Exception) -> str:
     """What happened; the text of an error that is not ours may quote what was to be stored."""
     if not isinstance(error, ContextEngineError):
         return type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import (
@@ -25,6 +26,7 @@ from typing import Any, Protocol, TypeVar
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
+    EncryptionKeyError,
     FileDamagedError,
     SessionNotFoundError,
     StoreError,
@@ -33,7 +35,7 @@ from ce_engine.errors import (
 )
 from ce_engine.ports.store import Store
 from ce_engine.runtime.bounded_dict import BoundedDict
-from ce_engine.runtime.breaker import Breaker
+from ce_engine.runtime.breaker import Breaker, cause
 from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.liveness import Liveness
@@ -55,6 +57,8 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 
 
+logger = logging.getLogger("ce_engine.store")
+
 T = TypeVar("T")
 Landed = Callable[[PutResult], None]
 Name = Callable[[Gap], None]
@@ -64,6 +68,9 @@ GRACE_BYTES_A_S, MAX_GRACE_S = 4_000_000, 2.0
 
 MAX_BUSY_S = 2.0
 """How much longer than its deadline a call waits for a store that answers others meanwhile: it is busy."""
+
+_OF_ONE = FileDamagedError, EncryptionKeyError
+"""What is away for one session, and says nothing of others: nobody else waits for it."""
 
 _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default=None)
 """How many seconds the phase that runs here may still wait for the store."""
@@ -179,6 +186,7 @@ class Journal:
         self._halted: set[Hashable] = set()  # those whose writing ended with the loop
         self._probe: Future[None] | None = None  # of the one that tries a store that is away
         self._bytes = 0
+        self._is_key_told = False
 
     @property
     def _groups(self) -> Iterator[WriteGroup]:
@@ -237,7 +245,8 @@ class Journal:
             raise StoreUnavailableError(
                 f"the store did not answer within {self._config.deadline_s} s"
             ) from None
-        except (VersionConflictError, FileDamagedError):  # which say nothing of other sessions
+        except (VersionConflictError, *_OF_ONE) as error:
+            self._tell_key(error)
             raise
         except ContextEngineError as error:
             self._unreadable(error)
@@ -414,7 +423,8 @@ class Journal:
             if group.companion is not None:
                 await group.companion.put()
             result = _checked(await self._store.apply(group.scope, group.writes), PutResult)
-        except FileDamagedError as error:
+        except _OF_ONE as error:
+            self._tell_key(error)
             self._refuse(group, error)
         except (StoreUnavailableError, OSError):
             raise
@@ -445,6 +455,12 @@ class Journal:
         keys = _keys(group)
         self._foreign.update(dict.fromkeys(keys))
         return bool(keys)
+
+    def _tell_key(self, error: Exception) -> None:
+        """Name the key that is missing, and the cure: once, as all sessions may be sealed with it."""
+        if isinstance(error, EncryptionKeyError) and not self._is_key_told:
+            self._is_key_told = True
+            logger.warning("a session is neither read nor added to: %s", cause(self._store, error))
 
     def _refuse(self, group: WriteGroup, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""

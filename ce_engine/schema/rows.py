@@ -61,7 +61,10 @@ class MessageRow:
 
 @dataclass(slots=True)
 class TurnRow:
-    """A turn as stored: numbers and refs; `report` is the report's JSON form without content."""
+    """A turn as stored: numbers and refs; `report` is the report's JSON form without content.
+
+    Where turns are listed, `{"damaged": [fields], "errors": [code]}` stands for a report that is none.
+    """
 
     turn_id: str
     request_id: str = ""

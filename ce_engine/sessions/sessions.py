@@ -33,8 +33,8 @@ from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
-MAX_REPLACED = 1000
-"""Sessions that are forgotten but for what is under way in them; of more, the oldest turns end."""
+MAX_REPLACED, MAX_REPLACED_BYTES = 1000, 32_000_000
+"""Sessions that are forgotten but for what is under way in them, and their bytes; of more, the oldest turns end."""
 Key = tuple[str, str, str]
 _STATE = SessionState | None
 
@@ -161,8 +161,13 @@ class Sessions:
         """Keep what is under way in a session that is forgotten, and nothing else of it."""
         if view.turns or view.failed:
             self._replaced[view.scope.key] = view.under_way()
-        while len(self._replaced) > MAX_REPLACED:
-            end_turns(self._replaced.popitem(last=False)[1])
+        held = sum(each.bytes for each in self._replaced.values())
+        while len(self._replaced) > 1 and (
+            len(self._replaced) > MAX_REPLACED or held > MAX_REPLACED_BYTES
+        ):
+            oldest = self._replaced.popitem(last=False)[1]
+            held -= oldest.bytes
+            end_turns(oldest)
 
     def forget(self, scope: Scope) -> None:
         """Forget everything of a deleted session; its open turns end, and record nothing any more."""

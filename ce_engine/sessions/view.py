@@ -40,6 +40,9 @@ from ce_engine.text.tokens import Calibration
 VIEW_BYTES, ENTRY_BYTES = 14_000, 3_000
 """What a view costs, and an entry beside its text: row, entry, indexes (measured with tracemalloc)."""
 
+TURN_BYTES = 8_000
+"""What a turn costs that is under way, beside what was streamed of its answer: its row and its report."""
+
 MAX_REMEMBERED = 64
 """Lanes, failed turns and requests that a view remembers."""
 
@@ -357,7 +360,15 @@ class SessionView(SessionIndex):
             turn.report = turn.report.model_copy(update={"prune_decisions": []})
         left.requests, left.tool_runs = self.requests, self.tool_runs
         left.batches, left.spending = self.batches, self.spending
+        left._count_under_way()
         return left
+
+    def _count_under_way(self) -> None:
+        turns = (*self.turns.values(), *self.failed.values())
+        texts = [text for turn in turns for text in turn.chunks.values()]
+        texts += [text for each in self.requests.values() for _, text in each.documents]
+        held = {id(text): len(text) for text in texts}  # what two runs found is held once
+        self.bytes += TURN_BYTES * len(turns) + 2 * sum(held.values())
 
     def adopt(self, old: SessionView) -> None:
         """Take over what this process has under way from the view that this one replaces."""

@@ -1,8 +1,9 @@
 r"""Finds a deleted text in other texts, whole or in passages, and takes it out of them (A-30).
 
-Compared are characters without white space, in any case of letters, and what JSON or HTML writes otherwise
-(`\u5317`, `\n`, `&amp;`) as it is, however often it was escaped: none of that is what a text says. What is
-there in other words is not found; who deletes is told which answers may have it.
+Compared are characters without white space and without what nobody sees, in any case of letters, and what
+JSON or HTML writes otherwise (`\u5317`, `\n`, `&amp;`, `&#0032`) as it is, however often it was escaped: none
+of that is what a text says. What is there in other words is not found; who deletes is told which answers may
+have it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from html import unescape
+from html.entities import html5
 from typing import Any
 from unicodedata import east_asian_width
+
+from ce_engine.text.unseen import CONTROLS, JOINERS, SEQUENCE, SIGNS, WITHOUT_WIDTH
 
 
 PASSAGE = 24
@@ -30,12 +34,21 @@ _DOT = "\u0307"
 """The dot above: the lower case of `İ` has it beside an `i`."""
 
 # However often a text was escaped, it comes out as it does itself: backslashes say nothing, but for what is behind them.
+_AMPERSAND = r"(?:amp|#0*+38|#[xX]0*+26);?+"
+_NUMBER = r"#(?=\d)0*+\d{0,7}(?!\d);?|#[xX](?=[\da-fA-F])0*+[\da-fA-F]{0,6}(?![\da-fA-F]);?"
+_BARE = "|".join(sorted((name for name in html5 if name[-1] != ";"), key=len, reverse=True))
+"""Names that HTML reads without a semicolon, too, whatever follows."""
+_UNSEEN = CONTROLS + WITHOUT_WIDTH + JOINERS
 _PIECE = re.compile(
-    r"(?:&|\\++u0026)(?P<entity>(?:amp;)*(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][\dA-Za-z]{1,31});)"
+    rf"(?P<unseen>{SEQUENCE}|\\++u001[bB]\[[0-?]*[ -/]*[@-~]|[{_UNSEEN}]+)"
+    rf"|(?:&|\\++u0026)(?P<entity>(?:{_AMPERSAND})*(?:{_NUMBER}|[A-Za-z][\dA-Za-z]{{1,31}};|{_BARE}))"
     r"|\\++(?P<escape>(?i:ud[89ab][\da-f]{2}\\++ud[c-f][\da-f]{2}|u[\da-f]{4}|[bfnrt\"'/]|))"
-    r"|[^\s\\&]+|&"
+    rf"|[^\s\\&{_UNSEEN}]+|&"
 )
-_AMPERSANDS = re.compile(r"^(?:amp;)+(?=.)")
+_AMPERSANDS = re.compile(rf"^(?:{_AMPERSAND})+(?=.)")
+_BARE_NAME = re.compile(_BARE)
+_ZEROS = re.compile(r"^(#[xX]?)0+(?=[\da-fA-F])")
+_HIDDEN = re.compile(SIGNS)
 _SIGN = re.compile(f".{_DOT}*", re.DOTALL)
 
 
@@ -44,8 +57,12 @@ def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _PIECE.finditer(text):
         run, start = found[0], found.start()
         if found.lastgroup:
-            said = _unescaped(found.lastgroup, found[found.lastgroup])
-            yield start, len(run), "".join(_folded(said).split())
+            written = found[found.lastgroup]
+            behind = _behind(written) if found.lastgroup == "entity" else ""
+            said = _unescaped(found.lastgroup, written.removesuffix(behind))
+            yield start, len(run) - len(behind), "".join(_HIDDEN.sub("", _folded(said)).split())
+            if behind:
+                yield found.end() - len(behind), len(behind), behind.casefold()
         elif len(said := _folded(run)) == len(run) and _DOT not in run:
             yield start, len(run), said
         else:
@@ -58,10 +75,20 @@ def _folded(text: str) -> str:
     return text.replace("İ", "i").replace("ı", "i").replace(_DOT, "").casefold()
 
 
+def _behind(written: str) -> str:
+    """What is none of an entity: `Wang;` of `nbspWang;`."""
+    name = _AMPERSANDS.sub("", written)
+    if name in html5 or name[0] == "#" or not (bare := _BARE_NAME.match(name)):
+        return ""
+    return name[bare.end() :]
+
+
 def _unescaped(kind: str, written: str) -> str:
-    """The character; nothing where it is white space, or was a backslash alone."""
+    """The character; nothing where it is white space, nobody sees it, or it was a backslash alone."""
+    if kind == "unseen":
+        return ""
     if kind == "entity":
-        return unescape("&" + _AMPERSANDS.sub("", written))
+        return unescape("&" + _ZEROS.sub(r"\1", _AMPERSANDS.sub("", written)))
     written = written.lower()
     if written.startswith("u"):
         codes = [int(code, 16) for code in written.replace("\\", "").split("u")[1:]]

@@ -24,6 +24,7 @@ W = TypeVar("W", bound=WorkerTool)
 _Job = tuple["Future[Any]", "Callable[[Any], Any] | None"]
 
 _NAME = "ce-store-"
+_AGAIN_S = 0.1
 
 
 class WorkerQueue(Generic[W]):
@@ -103,6 +104,16 @@ def _work(jobs: SimpleQueue[_Job], tool: WorkerTool) -> None:
             future.set_result(result)
             del result
         del future, job  # an idle thread keeps nobody's content
+
+
+async def ended(
+    end: Future[None], seconds: float, interrupts: Sequence[Callable[[], None]]
+) -> None:
+    """Wait for the end of a queue; after so many seconds what keeps it from ending is interrupted."""
+    while not await settled(end, seconds):
+        for interrupt in interrupts:
+            interrupt()
+        seconds = _AGAIN_S
 
 
 async def outcome(future: Future[T]) -> T:

@@ -215,12 +215,16 @@ class Quotations:
 
     def rests_on(self, message: Message, evidence_id: str) -> bool:
         """Whether this answer quotes the evidence, names it, or was said by the app to rest on it."""
-        evidence = self._document.evidences.get(evidence_id)
         if message.role is not Role.ASSISTANT or not message.refs:
             return False
         for ref in message.refs:
             if ref.evidence_id == evidence_id and (ref.cited or ref.selector):
                 return True
+        return self.quotes(message, evidence_id)
+
+    def quotes(self, message: Message, evidence_id: str) -> bool:
+        """Whether this answer quotes the evidence or names it, beyond what its question said already."""
+        evidence = self._document.evidences.get(evidence_id)
         if evidence is None or not message.content:
             return False
         names = (evidence_id, evidence.source.uri)

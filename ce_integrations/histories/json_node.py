@@ -85,6 +85,7 @@ class Node:
         for part in self.items("a list of parts"):
             if not isinstance(part.value, str | Mapping):
                 part.wrong('a part such as {"type": "text", "text": "..."}')
+            part["type"].text()
         return value
 
     def time(self) -> str | None:

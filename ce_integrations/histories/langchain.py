@@ -7,7 +7,7 @@ from typing import Any
 
 from ce_engine import HostMessage, Message, Origin, Role, ToolRequest
 from ce_integrations.histories.json_node import Conversation, Node, mapped, requests
-from ce_integrations.mapping.content_blocks import CALLS, other_blocks, text_of
+from ce_integrations.mapping.content_blocks import CALLS, kind_of, other_blocks, text_of
 from ce_integrations.mapping.messages import ROLES, author_of
 
 
@@ -91,12 +91,15 @@ def _calls(data: Node, content: object) -> list[ToolRequest]:
         if data[key].value is not None
         for call in data[key].items(f"a list: {CALL}")
     ]
-    known = {call["id"].value for call in asked}
+    known = {call["id"].text() for call in asked}
     for block in other_blocks(content):
-        call_id = block.get("call_id") or block.get("id")
-        if block.get("type") in CALLS and call_id not in known:
+        if kind_of(block) not in CALLS:
+            continue
+        part = Node(block, data["content"].place)
+        call_id = part["call_id"].text() or part["id"].text()
+        if call_id not in known:
             known.add(call_id)
-            asked.append(Node({**block, "id": call_id}, data["content"].place))
+            asked.append(Node({**block, "id": call_id}, part.place))
     legacy = data["additional_kwargs"]["function_call"]
     return requests(asked or ([legacy] if legacy.value is not None else []), CALL)
 

@@ -31,6 +31,7 @@ from ce_integrations.mapping.content_blocks import (
     REASONING,
     call_args,
     changed,
+    kind_of,
     other_blocks,
     text_of,
 )
@@ -91,7 +92,7 @@ def _from_model(native: AIMessage) -> HostMessage:
     known = {call.get("id") for call in asked}
     for block in other_blocks(native.content):
         call_id = block.get("call_id") or block.get("id")
-        if block.get("type") in CALLS and call_id not in known:
+        if kind_of(block) in CALLS and call_id not in known:
             known.add(call_id)
             asked.append({**block, "id": call_id})
     legacy = native.additional_kwargs.get("function_call")
@@ -154,7 +155,7 @@ def edited(native: BaseMessage, step: Shorten | Extend) -> BaseMessage:
 
 
 def _has_reasoning(native: BaseMessage) -> bool:
-    kinds = {block.get("type") for block in other_blocks(native.content)}
+    kinds = {kind_of(block) for block in other_blocks(native.content)}
     return bool(kinds & REASONING) or "reasoning_content" in native.additional_kwargs
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "call_texts",
     "changed",
     "fields_of",
+    "kind_of",
     "media_digests",
     "other_blocks",
     "raw_args",
@@ -39,6 +40,12 @@ BYTES_PER_TOKEN = 3
 """For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
 
 
+def kind_of(block: Mapping[Any, Any]) -> str:
+    """The word for what a block is; empty where it says none, or something that is no word."""
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def text_of(content: object) -> str:
     """The text of a content, other parts left out."""
     if isinstance(content, str):
@@ -49,7 +56,7 @@ def text_of(content: object) -> str:
 
 
 def _text(part: object) -> str:
-    if isinstance(part, Mapping) and part.get("type") in TEXT:
+    if isinstance(part, Mapping) and kind_of(part) in TEXT:
         part = part.get("text") or part.get("refusal")
     return part if isinstance(part, str) else ""
 
@@ -58,13 +65,13 @@ def other_blocks(content: object) -> Iterator[Mapping[Any, Any]]:
     """The parts of a content that are no text."""
     if isinstance(content, Sequence) and not isinstance(content, str):
         for part in content:
-            if isinstance(part, Mapping) and part.get("type") not in TEXT:
+            if isinstance(part, Mapping) and kind_of(part) not in TEXT:
                 yield part
 
 
 def media_digests(content: object) -> tuple[str, ...]:
     """What tells parts that are no text apart, where anything does; reasoning does not count: hosts drop it."""
-    blocks = (block for block in other_blocks(content) if block.get("type") not in REASONING)
+    blocks = (block for block in other_blocks(content) if kind_of(block) not in REASONING)
     return tuple(filter(None, map(digest_of, blocks)))
 
 
@@ -88,7 +95,7 @@ def beside_text(content: object) -> Beside:
     attachments: list[Attachment] = []
     tokens = 0
     for block in other_blocks(content):
-        kind, digest = block.get("type"), digest_of(block)
+        kind, digest = kind_of(block), digest_of(block)
         if digest and kind not in REASONING:
             digests.append(digest)
         if kind in CALLS:
@@ -153,7 +160,7 @@ def changed(content: Any, step: Step) -> Any:
     if isinstance(step, Extend):
         return [addition, *content] if step.before else [*content, addition]
     others = list(other_blocks(content))
-    results = [n for n, block in enumerate(others) if block.get("type") == "tool_result"]
+    results = [n for n, block in enumerate(others) if kind_of(block) == "tool_result"]
     for n in results:  # the text is theirs, the first one's here
         inside = Shorten(step.index, step.text if n == results[0] else "")
         others[n] = {**others[n], "content": changed(others[n].get("content") or "", inside)}

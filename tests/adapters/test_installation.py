@@ -222,7 +222,7 @@ def test_a_store_that_is_away_now_is_installed_and_its_line_names_it_the_cause_a
             lines = [r.getMessage() for r in caplog.records if r.name == "ce_engine.store"]
             installation.hooks.engine.loop.close()
     assert len(lines) == 1
-    for word in (f"sqlite:///{path}", "is locked by another program", "ce doctor"):
+    for word in (f"sqlite:///{path}", "is locked by another connection", "ce doctor"):
         assert word in lines[0]
     assert "example.com" not in caplog.text
 

@@ -36,8 +36,8 @@ WAYS = ("by hand", "LangChain", "one call")
 MARKS = 5
 """How often memory is looked at; it is to stay as it is from the first time on."""
 
-NEVER_ENDED = 10
-"""Of so many sessions by hand one leaves a turn open."""
+NEVER_ENDED = 3
+"""Of so many sessions by hand one leaves a turn open: those fill what is kept of them before memory is to stay as it is."""
 
 MOST_TIMES, FIXED_MB = 1.5, 64
 """So many times the bound of the views, and so much whatever that is, may all be that sessions need."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
 from typing import Annotated, Any
@@ -53,6 +55,30 @@ class Commands(TyperGroup):
         if cmd_name in self.commands and self.commands[cmd_name] is None:
             self.commands[cmd_name] = _made(cmd_name)
         return self.commands.get(cmd_name)
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """Read the arguments before a command."""
+        with _printable_usage():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read a command's own arguments, and run it."""
+        with _printable_usage():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_usage() -> Iterator[None]:
+    """Show what would steer a terminal in an error of usage, which repeats the arguments: they are pasted, too."""
+    try:
+        yield
+    except Exception as error:
+        said = getattr(error, "message", None)
+        if isinstance(said, str) and hasattr(error, "exit_code"):
+            from ce_engine.apps.present.output import printable  # noqa: PLC0415 - only here
+
+            error.message = printable(said)  # type: ignore[attr-defined] # it was looked up
+        raise
 
 
 def _made(name: str) -> Any:

@@ -39,6 +39,8 @@ ACTIONS: dict[str, Action] = {
     "constraints add": "change",
     "constraints update": "change",
     "constraints delete": "change",
+    "constraints accept": "change",
+    "doctor": "verify",
 }
 """What each command that opens a store of somebody's does."""
 

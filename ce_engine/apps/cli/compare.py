@@ -17,6 +17,7 @@ from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import find_session, prices_of, reading
 from ce_engine.apps.cli.times import time_of
 from ce_engine.apps.present.compare_lines import csv_text, lines, notes, shown, subject
+from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.output import clipped, console, moment, number, print_json, print_under
 from ce_engine.audit.compare.figures import Comparison
 from ce_engine.audit.compare.figures import compare as compared
@@ -55,7 +56,8 @@ Since = Annotated[
 ]
 Until = Annotated[str, typer.Option(metavar="TIME", help="Calls before then, in the same forms.")]
 Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write one page that needs nothing else.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write one page that needs nothing else: a new file."),
 ]
 
 
@@ -83,6 +85,8 @@ def compare(  # noqa: PLR0913 - one parameter an option
         raise ConfigError("--csv and --json both print to stdout. Choose one of them.")
     table = prices_of(prices)
     span = (time_of(since), time_of(until))
+    if html:
+        refuse_to_overwrite(html)
     found, where = asyncio.run(
         _read(store, sessions or [], account, user, span, by, quiet=as_json or as_csv)
     )
@@ -141,10 +145,7 @@ async def _sessions(
 def _write_page(path: Path, comparison: Comparison) -> None:
     from ce_engine.apps.cli.compare_page import page  # noqa: PLC0415 - only where one is asked for
 
-    try:
-        path.write_text(page(comparison), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be written ({error.strerror or error})") from error
+    write_new(path, page(comparison).encode("utf-8", "backslashreplace"))
 
 
 def _plain(comparison: Comparison) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,8 @@ import typer
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
 from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import engine_over
+from ce_engine.apps.present.new_files import write_new
 from ce_engine.apps.present.output import number, print_json
-from ce_engine.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -75,22 +74,7 @@ async def _exported(url: str | None, account: str, user: str, *, quiet: bool) ->
 
 def _write(path: Path, found: UserExport) -> None:
     """Write it whole, or leave nothing there."""
-    text = _as_json(found)
-    try:
-        # Others on the machine are not to read it, from its first byte on.
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError as error:
-        raise ConfigError(f"{str(path)!r} is there already; name a new file") from error
-    except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(file, "w", encoding="utf-8") as out:
-            out.write(text + "\n")
-    except BaseException as error:
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
-        raise
+    write_new(path, (_as_json(found) + "\n").encode("utf-8"))
 
 
 def _as_json(found: UserExport) -> str:

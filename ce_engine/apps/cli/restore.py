@@ -152,13 +152,22 @@ def _give_secret(target: Path, value: bytes) -> None:
 
 def _secret_of(file: Path, target: Path) -> bytes:
     """The secret that the backup was made with, wherever it is; none is made."""
-    holder = next((place for place in (file, target) if secret.is_there(place)), None)
-    if holder is None:
+    holders = [place for place in (file, target) if secret.is_there(place)]
+    if not holders:
         raise ConfigError(
             f"the secret that the backup was made with is not here, and it was not put into it. Set CE_SECRET, or "
             f"put the key file back as {str(target) + '.key'!r}, and restore again."
         )
-    return secret.from_environment() or secret.beside(holder)
+    if given := secret.from_environment():
+        return given
+    first, *others = map(secret.beside, holders)
+    if others and first != others[0]:  # which is the store's own is not for the backup to say
+        raise ConfigError(
+            f"there are two different secrets: {str(file) + '.key'!r} beside the backup and {str(target) + '.key'!r} "
+            "where the store is going to be, which would find the sessions forged. Nothing was restored. If the "
+            "second one is yours, move the first away; if it is of another store, name another place."
+        )
+    return first
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons
 from ce_engine.apps.present.turn_view import Row, standing_before
-from ce_engine.apps.present.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, Whereabouts
+from ce_engine.audit.places.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, Whereabouts
 from ce_engine.schema.document import Message
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver
 from ce_engine.schema.rows import TurnRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.apps.present.whereabouts import LEFT_OUT, whereabouts
+from ce_engine.audit.places.whereabouts import LEFT_OUT, whereabouts
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow

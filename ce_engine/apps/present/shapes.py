@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.output import printable
 from ce_engine.errors import ConfigError, MissingDependencyError
 
@@ -73,13 +75,14 @@ def check(path: Path) -> None:
     """See that the file can be drawn, before anything else is done.
 
     Raises:
-        ConfigError: its name ends in another way, or its folder is not there.
+        ConfigError: its name ends in another way, it is there already, or its folder is not.
         MissingDependencyError: a PNG needs Pillow.
     """
     if path.suffix.lower() not in (SVG, PNG):
         raise ConfigError(f"{str(path)!r} is neither FILE.svg nor FILE.png: name one of these")
     if not path.parent.is_dir():
         raise ConfigError(f"the folder of {str(path)!r} is not there: make it, or name another one")
+    refuse_to_overwrite(path)
     if path.suffix.lower() == PNG:
         _pillow()
 
@@ -88,16 +91,15 @@ def write(path: Path, drawing: Drawing) -> None:
     """Write the drawing in the form that the file's name ends in.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: it is there already, or cannot be written.
         MissingDependencyError: a PNG needs Pillow.
     """
-    try:
-        if path.suffix.lower() == PNG:
-            _picture(drawing).save(path, format="PNG")
-        else:
-            path.write_text("\n".join(_svg(drawing)), encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be written ({error.strerror or error})") from error
+    if path.suffix.lower() == PNG:
+        packed = BytesIO()
+        _picture(drawing).save(packed, format="PNG")
+        write_new(path, packed.getvalue())
+    else:
+        write_new(path, "\n".join(_svg(drawing)).encode("utf-8", "replace"))
 
 
 def _svg(drawing: Drawing) -> Iterator[str]:

@@ -22,6 +22,7 @@ from ce_engine.apps.present.report_lines import decision_words, own_sent, report
 from ce_engine.apps.present.vocabulary import estimator_words
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.stored_report import damaged_fields
 from ce_engine.turns.report.over_budget import names
 
 
@@ -65,6 +66,7 @@ BROKEN = {
     "cut": "the cut moved",
     "brought_in": "what is brought in changed",
     "app": "the app's own list changed",
+    "tools": "the tools' schemas changed",
     "pruned": "the pruner left something else out",
     "left_out": "what had been sent was not sent again",
 }
@@ -101,10 +103,17 @@ def _same(report: Report) -> str:
 def why(item: NumberedTurn) -> str:
     """Why it went out as it did, in one line."""
     if item.report is None:
-        return "no report is stored"
+        return without_report(item.row)
     said = ["helper call"] if item.report.purpose != "chat" else []
     said += report_lines(item.report)
     return "; ".join(said) or FITS
+
+
+def without_report(row: TurnRow) -> str:
+    """Why a turn has no report to tell of."""
+    if fields := damaged_fields(row):
+        return f"the report is damaged: what stands in {', '.join(fields)} is none; see: ce verify"
+    return "no report is stored"
 
 
 def print_over_budget(screen: Console, told: Sequence[NumberedTurn]) -> None:
@@ -131,7 +140,7 @@ def print_turn(screen: Console, item: NumberedTurn, costs: Iterable[tuple[str, s
     for name, value in [*_facts(item), *(costs if item.report is not None else ())]:
         print_under(screen, INDENT, value, before=name)
     if item.report is None:
-        screen.print("no report is stored")
+        print_under(screen, 0, without_report(item.row))
 
 
 def print_ids(screen: Console, item: NumberedTurn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.audit.places.whereabouts import FATES
 from ce_engine.schema.document import AttachmentRecord
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import ReplayProblem
@@ -103,6 +104,11 @@ def attachment_words(item: AttachmentRecord, say: Say = ENGLISH) -> str:
         else "",
     ]
     return f"[{', '.join(filter(None, parts))}]"
+
+
+def fate_words(fate: str, say: Say = ENGLISH) -> str:
+    """What became of a message in a turn, in words."""
+    return say(FATES[fate])
 
 
 def estimator_words(estimator: str, say: Say = ENGLISH) -> str:

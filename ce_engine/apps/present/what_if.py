@@ -41,13 +41,24 @@ def what_if_config(
 
     settings = settings_of(turns, at)
     if window is not None:
-        budget = {**(settings.get("budget") or {}), "max_input_tokens": window}
-        if _reserve(settings) * 2 > window:  # as a small window keeps less by itself
+        stored = settings.get("budget") or {}
+        budget = {**stored, "max_input_tokens": window}
+        if _keeps_by_itself(stored):
+            del budget["reserved_reply_tokens"]
+        elif _reserve(settings) * 2 > window:
             budget["reserved_reply_tokens"] = window // 4
         settings["budget"] = budget
     if placement:
         settings["placement"] = placement
     return RuntimeConfig(**settings)
+
+
+def _keeps_by_itself(budget: Mapping[str, Any]) -> bool:
+    """Whether nobody said the reserve that a budget has: it is what its window has by itself, as another one would."""
+    from ce_engine.config import BudgetConfig  # noqa: PLC0415 - slow to import
+
+    unsaid = {name: each for name, each in budget.items() if name != "reserved_reply_tokens"}
+    return unsaid != budget and BudgetConfig(**unsaid) == BudgetConfig(**budget)
 
 
 def _reserve(settings: Mapping[str, Any]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from ce_engine.apps.present.brought_in import FEATURES, LEGEND
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links, arguments
+from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
@@ -30,6 +30,7 @@ from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.stored_report import damaged_fields
 
 
 FULL = 60
@@ -65,8 +66,7 @@ async def export_session(
         SessionNotFoundError: the session was deleted meanwhile.
     """
     path = folder / f"{file_name(scope.session_id)}.html"
-    if path.exists():
-        raise ConfigError(f"{str(path)!r} is there already; name another folder, or take it away")
+    refuse_to_overwrite(path)
     with reader.looking("ui export", "export", scope):
         text = await exported(reader, scope, say, step)
     _write(path, text)
@@ -81,12 +81,9 @@ def file_name(session_id: str) -> str:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Others on the machine are not to read it, from its first byte on.
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(text)
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    write_new(path, text.encode("utf-8", "backslashreplace"))
 
 
 @dataclass(slots=True)
@@ -142,6 +139,7 @@ async def _turn(
         "turn": place + 1,
         "row": row,
         "report": report,
+        "damaged": damaged_fields(row),
         "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
         "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
         "reasons": list(report_lines(report, say)) if report else [],

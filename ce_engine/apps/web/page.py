@@ -18,11 +18,11 @@ from ce_engine.apps.present.report_lines import code_words
 from ce_engine.apps.present.vocabulary import (
     attachment_words,
     estimator_words,
+    fate_words,
     problem_words,
     speaker,
     word,
 )
-from ce_engine.apps.present.whereabouts import fate_words
 from ce_engine.apps.web.filters import FILTERS, seen
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS

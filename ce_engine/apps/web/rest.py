@@ -13,7 +13,7 @@ from ce_engine.apps.present.reasons import Reasons, moved_in
 from ce_engine.apps.present.rest_of_session import FATES as OTHERS
 from ce_engine.apps.present.rest_of_session import RestOfSession
 from ce_engine.apps.present.turn_view import Row
-from ce_engine.apps.present.whereabouts import FATES, whereabouts
+from ce_engine.audit.places.whereabouts import FATES, whereabouts
 from ce_engine.schema.replay import Explanation
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow

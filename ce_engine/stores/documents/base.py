@@ -24,6 +24,7 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
+from ce_engine.schema.stored_report import readable
 from ce_engine.stores import row_rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
@@ -102,7 +103,7 @@ class DocumentStore(BaseStore):
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         turns = await self._find(
-            scope, lambda kept: [copy_turn(turn) for turn in kept.turns.values()]
+            scope, lambda kept: [readable(copy_turn(turn)) for turn in kept.turns.values()]
         )
         return turns or []
 

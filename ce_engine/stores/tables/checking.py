@@ -104,6 +104,18 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     return ContentCheck(count, tuple(log.wrong + wrong), tuple(unverified), trail)
 
 
+def check_row(connection: Connection, scope: Scope, secret: bytes) -> None:
+    """See that a session's own row is what was recorded, before anything is refused by what it says.
+
+    Raises:
+        ValueError: somebody changed it.
+    """
+    row = rows.session_values(sql.HEAD.first(connection, reads.key_values(scope))._asdict())
+    made = macs.of_head(row, chain_keys(secret, scope.key).own)
+    if row["head_mac"] not in (None, made):
+        raise ValueError("the session's own row is not what was recorded")
+
+
 def _says_anything(row: rows.Values) -> bool:
     """Whether the session's own row has content, or tells of any."""
     names = ("summary", "meta", "last_seq", "last_evidence", "last_event_seq")

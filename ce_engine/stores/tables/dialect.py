@@ -31,6 +31,14 @@ class Database(Protocol):
         """A connection to a database whose schema is current; the tables are made where there are none."""
         ...
 
+    def limit(self, connection: Connection, *, is_long: bool = False) -> None:
+        """See that the next transaction ends, whatever somebody put into the database; one that `is_long` need not."""
+        ...
+
+    def interrupt(self, connection: Connection) -> None:
+        """End what another thread does on it just now."""
+        ...
+
     def anew(self) -> Database:
         """The same database, for a forked child: nothing of the parent's connections."""
         ...

@@ -41,6 +41,10 @@ _SAYINGS = {
         "is a damaged SQLite database",
         "It was left as it is. Restore a backup, or move it away and try `sqlite3 FILE .recover`.",
     ),
+    sqlite3.SQLITE_INTERRUPT: (
+        "took too long to answer, and was not waited for",
+        "See whether it has triggers or views, which are none of ours: ce verify",
+    ),
     sqlite3.SQLITE_IOERR: (
         "cannot be read or written: the disk reports an error",
         "Check the disk, and that the file was not replaced while in use.",
@@ -93,8 +97,8 @@ def explain(error: BaseException, path: Path) -> BaseException:
 def locked(path: Path, waited_s: float) -> StoreUnavailableError:
     """Say that the file stayed locked."""
     return StoreUnavailableError(
-        f"the store's file {str(path)!r} is locked by another program (waited {waited_s:g} s). "
-        "End its long transaction, or give this application a file of its own."
+        f"the store's file {str(path)!r} is locked by another connection (waited {waited_s:g} s), of another "
+        "program or of this one. End its long transaction, or give this application a file of its own."
     )
 
 

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
 from ce_engine.errors import ScopeViolationError, SessionNotFoundError, VersionConflictError
 from ce_engine.stores.tables import compiled_statements
@@ -23,6 +23,8 @@ Work = Callable[[Connection], T]
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.01
 
+_LONG = "VACUUM"
+"""Takes as long as the file is large."""
 _BETWEEN_QUERIES = DBAPIError, VersionConflictError, SessionNotFoundError, ScopeViolationError
 """The database's own errors and our answers: no query is open by then. All others may be of a row's content,
 a key that is not here as well."""
@@ -77,6 +79,7 @@ class Link:
     def _transact(self, begin: str, work: Work[T]) -> T:
         connection = self._connection or self._open()
         try:
+            self._database.limit(connection, is_long=begin == _LONG)
             if begin:
                 compiled_statements.begin(connection, begin)
             result = work(connection)
@@ -120,6 +123,14 @@ class Link:
         if connection is not None:
             with suppress(DBAPIError):
                 connection.close()
+
+    def interrupt(self) -> None:
+        """End what the connection does just now: nobody waits for it."""
+        connection = self._connection
+        if connection is not None:
+            # It may be closed meanwhile, on its own thread.
+            with suppress(DBAPIError, InvalidRequestError, self._database.DRIVER_ERROR):
+                self._database.interrupt(connection)
 
     def rest(self, timeout_s: float) -> bool:
         """Close the connection and let no other be opened until `resume`; false if it is in use."""

@@ -127,6 +127,12 @@ class PostgresDatabase:
             )
         return revision == HEAD
 
+    def limit(self, connection: Connection, *, is_long: bool = False) -> None:
+        """The server ends each statement itself."""
+
+    def interrupt(self, connection: Connection) -> None:
+        """The same."""
+
     def anew(self) -> PostgresDatabase:
         return PostgresDatabase(self._given, self._lock_timeout_s)
 
@@ -212,7 +218,7 @@ class PostgresDatabase:
 
     def locked(self, waited_s: float) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"the store in {self.place} holds a row locked for another program (waited {waited_s:g} s). "
+            f"the store in {self.place} holds a row locked for another connection (waited {waited_s:g} s). "
             "End its long transaction."
         )
 

@@ -34,6 +34,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
+from ce_engine.schema.stored_report import readable
 from ce_engine.stores import row_rules
 from ce_engine.stores.tables import rows, tables
 from ce_engine.stores.tables.compiled_statements import Query
@@ -360,8 +361,8 @@ def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:
 
 
 def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
-    """In order of opening."""
-    return turns(connection, number(connection, scope))
+    """In order of opening; a report that is none is told as one."""
+    return [readable(row) for row in turns(connection, number(connection, scope))]
 
 
 def turns(connection: Connection, this: int | None) -> list[TurnRow]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Column
 
-from ce_engine.schema.document import Evidence, Message, Summary, ToolCall
+from ce_engine.schema.document import Evidence, Message, ToolCall
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import (
@@ -266,6 +266,7 @@ def turn_row(values: Sequence[Any]) -> TurnRow:
 
 _OF_SUMMARY = ("tips", "lane_key", "tokens", "counted_by", "evidence_id", "redactor_version")
 _summary_fields = _fields(_OF_SUMMARY)
+_SUMMARY_ROW = TypeAdapter(SummaryRow)
 
 
 def summary_values(session: int, row: SummaryRow) -> Values:
@@ -278,7 +279,7 @@ def summary_values(session: int, row: SummaryRow) -> Values:
 def summary_row(values: Sequence[Any]) -> SummaryRow:
     """From the name of a summary and its other fields."""
     anchor, body = values
-    return SummaryRow(anchor, **{**body, "summary": Summary.model_validate(body["summary"])})
+    return _SUMMARY_ROW.validate_python({**body, "anchor_message_id": anchor})
 
 
 _OF_CUT = ("lane_key", "kind", "anchor_message_id", "budget", "made_at")

@@ -6,8 +6,10 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from sqlalchemy import Connection, create_engine, insert, select
 from sqlalchemy.engine import URL
@@ -22,8 +24,13 @@ from ce_engine.stores.tables.migrations import HEAD, KNOWN
 
 
 _PAUSE_S = 0.02
+_TICK = 1_000_000
+"""So many of SQLite's steps take some hundredths of a second."""
+MOST_TICKS = 1_000
+"""Steps of one transaction, by `_TICK`: of millions of rows. A view or trigger that never ends takes half a minute."""
 _PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
 
+_VIEWS = "SELECT name FROM sqlite_master WHERE type = 'view'"
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
 
 BESIDE = ("-wal", "-shm", "-journal")
@@ -62,6 +69,7 @@ class SqliteDatabase:
         try:
             for pragma in _PRAGMAS:
                 connection.exec_driver_sql(pragma)
+            self._check_views(connection)
             self._make_current(connection)
             connection.rollback()
         except BaseException:
@@ -103,6 +111,15 @@ class SqliteDatabase:
         except OSError:
             raise faults.cannot_open(self.path) from None
         return True
+
+    def limit(self, connection: Connection, *, is_long: bool = False) -> None:
+        ticks = count(1)
+        driver = _driver(connection)
+        is_over = None if is_long else lambda: next(ticks) > MOST_TICKS
+        driver.set_progress_handler(is_over, _TICK)
+
+    def interrupt(self, connection: Connection) -> None:
+        _driver(connection).interrupt()
 
     def anew(self) -> SqliteDatabase:
         return SqliteDatabase(self.path)
@@ -199,6 +216,15 @@ class SqliteDatabase:
             (upgrade or _upgrader())(connection)
         connection.commit()
 
+    def _check_views(self, connection: Connection) -> None:
+        """See that what is read are tables: a view may be without end, and say what it likes."""
+        names = connection.exec_driver_sql(_VIEWS).scalars()
+        if found := next((name for name in names if name.lower() in tables.metadata.tables), ""):
+            raise StoreUnavailableError(
+                f"in the store's file {str(self.path)!r} {found} is a view, where this library has a table: somebody "
+                "changed the file. It was left as it is. Restore a backup: ce restore"
+            )
+
     def _check_empty(self, connection: Connection) -> None:
         if said := self._of_another(connection.exec_driver_sql(_TABLES).scalars()):
             raise StoreUnavailableError(said)
@@ -212,6 +238,12 @@ class SqliteDatabase:
             f"the SQLite file {str(self.path)!r} holds tables of another program "
             f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
         )
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver: Any = connection.connection.dbapi_connection
+    found: sqlite3.Connection = driver
+    return found
 
 
 def _is_marked(connection: Connection) -> bool:

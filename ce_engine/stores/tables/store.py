@@ -36,7 +36,7 @@ from ce_engine.stores.tables import checking, reads, resealing, settings, tables
 from ce_engine.stores.tables.dialect import Database, Run
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
-from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
+from ce_engine.stores.threads import WorkerQueue, ended, outcome, stop_all
 from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
 
@@ -51,7 +51,7 @@ that no call waits while another session is read (D-13)."""
 _PURGE_S = 5.0
 """How long a purge waits for others to let go of the file."""
 _LAST_WORDS_S = 5.0
-"""How long an exiting interpreter waits for writes that were accepted."""
+"""How long an exiting interpreter, and who closes a store, waits for each write that was accepted."""
 
 _SPOILT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
 """Raised by values that are not of their column's type: SQLite keeps what somebody puts there."""
@@ -162,7 +162,13 @@ class SqlStore(BaseStore):
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
-        return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
+        def read(connection: Connection) -> SessionState | None:
+            found = reads.state(connection, scope, after_seq, after_evidence)
+            if found is not None and found.head.project_id != scope.project_id:
+                checking.check_row(connection, scope, self.secret)
+            return found
+
+        return await self._read(read, None)
 
     async def version(self, scope: Scope) -> Versions:
         return await self._read(lambda c: reads.version(c, scope), Versions(), begin="")
@@ -326,7 +332,7 @@ class SqlStore(BaseStore):
     async def close(self) -> None:
         for lane in (self._lookups, self._readers, *self._writers):
             for end in lane.stop():
-                await outcome(end)
+                await ended(end, _LAST_WORDS_S, [link.interrupt for link in self._links])
 
     async def _write(self, work: Work[T], key: Hashable = None) -> T:
         """Write; what has the same key is written in the order of the calls."""

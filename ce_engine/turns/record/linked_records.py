@@ -86,7 +86,7 @@ def record_tool_message(records: RecordGroup, row: MessageRow, caller: MessageRo
     reported has told more, and its row stands. A result that tells of no call is evidence alone.
     """
     message, view = row.message, records.view
-    call, asked_by = _call_of(view, row, caller)
+    call, asked_by = _call_of(records, row, caller)
     reported = view.tool_runs.get(call.tool_call_id)
     if reported is not None and reported.status is ToolCallStatus.ERROR:
         message.status = "error"  # not every framework's message says so
@@ -178,23 +178,33 @@ def _asked_by(view: SessionView, caller: MessageRow, asked: ToolRequest) -> Mess
     return caller
 
 
+def _place_of(records: RecordGroup, caller: MessageRow, call_id: str | None) -> int | None:
+    """Where the call stands among those that a message asks for."""
+    name, calls = caller.message.message_id or "", caller.message.tool_calls or ()
+    if (known := records.call_places.get(name)) is None:
+        known = records.call_places[name] = {}
+        for place, call in enumerate(calls):
+            known.setdefault(call.id, place)
+    return known.get(call_id)
+
+
 def _call_of(
-    view: SessionView, row: MessageRow, caller: MessageRow | None
+    records: RecordGroup, row: MessageRow, caller: MessageRow | None
 ) -> tuple[ToolCall, str | None]:
     """The call that a tool message answers, and the message that asked for it."""
     message = row.message
     assert message.message_id is not None
     key, name, args = message.message_id, message.author.id if message.author else "", {}
     asked_by = None
-    for place, asked in enumerate((caller.message.tool_calls or ()) if caller else ()):
-        if asked.id == message.tool_call_id and caller is not None:
-            first = _asked_by(view, caller, asked).message
-            asked_by, position = first.message_id, place
-            if first is not caller.message:
-                position = (first.tool_calls or []).index(asked)
-            assert asked_by is not None
-            key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
-            break
+    place = _place_of(records, caller, message.tool_call_id) if caller is not None else None
+    if caller is not None and place is not None:
+        asked = (caller.message.tool_calls or ())[place]
+        first = _asked_by(records.view, caller, asked).message
+        asked_by, position = first.message_id, place
+        if first is not caller.message:
+            position = (first.tool_calls or []).index(asked)
+        assert asked_by is not None
+        key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
     failed = message.status == "error"
     call = ToolCall(
         tool_call_id=key,

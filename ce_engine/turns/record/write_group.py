@@ -49,6 +49,8 @@ class RecordGroup:
     events: list[Event] = field(default_factory=list)
     rows: list[MessageRow] = field(default_factory=list)
     evidence_ids: list[str] = field(default_factory=list)
+    call_places: dict[str, dict[str | None, int]] = field(default_factory=dict)
+    """By messages that ask for tools where the first call with an id stands: one may ask for thousands."""
     heard: bool = False
     """Whether anybody listens: events that are not stored are made for listeners only."""
     passing: set[str] = field(default_factory=set)

@@ -57,15 +57,14 @@ class OverBudgetLog:
     def __init__(self) -> None:
         self._told: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_SESSIONS)
         self._dearer: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_SESSIONS)
-        self._rules: BoundedDict[tuple[str, ...], frozenset[str]] = BoundedDict(MAX_SESSIONS)
+        self._rules: BoundedDict[tuple[tuple[str, ...], str], None] = BoundedDict(MAX_SESSIONS)
 
     def tell_rules(self, key: tuple[str, ...], session: str, rules: Iterable[str]) -> None:
         """Tell of the rules that a call goes out without, each once a session; ids as they may be logged (D-02)."""
-        known = self._rules.get(key) or frozenset()
-        new = [rule for rule in rules if rule not in known]
+        new = [rule for rule in dict.fromkeys(rules) if (key, rule) not in self._rules]
         if not new:
             return
-        self._rules[key] = known.union(new)
+        self._rules.update(dict.fromkeys([(key, rule) for rule in new]))
         logger.warning(
             "session %s: a call goes out without these rules: %s; why, says: ce report %s",
             session,

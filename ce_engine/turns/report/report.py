@@ -36,8 +36,8 @@ from ce_engine.turns.report.payload import (
 )
 
 
-TEXT = "text"
-"""What the name of a unit begins with that was put in."""
+TEXT, TOOLS = "text", "tools"
+"""What the names of units begin with: of what was put in, and of the tools' schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,8 @@ class ReportWriter:
         """Why a unit does not stand where it stood, in whose place there is something else, or nothing."""
         if self.outcome.cut.moved:
             return "cut"
+        if isinstance(gone[0], tuple) and gone[0][0] == TOOLS:
+            return "tools"
         if any(isinstance(what, tuple) and what[0] == TEXT for what, _ in (gone, *instead[:1])):
             return "brought_in"
         if self.outcome.pruned:
@@ -167,7 +169,7 @@ class ReportWriter:
 
     def body(self, estimator: str, extras: Mapping[str, int]) -> list[Unit]:
         """The body as units, in the order in which it goes out: the tools, as they are counted, before the messages."""
-        return [(("tools", estimator), extras.get("tools", 0)), *self._messages()]
+        return [((TOOLS, estimator), extras.get("tools", 0)), *self._messages()]
 
     def _messages(self) -> list[Unit]:
         line = self.outcome.line

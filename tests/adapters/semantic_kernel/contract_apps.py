@@ -100,6 +100,12 @@ def behaviour() -> FunctionChoiceBehavior:
     return made
 
 
+_ADD_TO_ITS_OWN = ChatHistory().add_user_message, ChatHistory().add_assistant_message
+"""Looked up once on what has no hash: Python 3.13.0 and 3.13.1 then keep none of these methods for equal histories.
+
+To Semantic Kernel all reducers with the same settings are equal: the second would add to the first one (gh-127750).
+"""
+
 SUM_UP = (
     "Sum up the dialog. 请总结。" + "Leave out no name, no number and no open question of it. " * 19
 )

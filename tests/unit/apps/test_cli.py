@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from ce_engine import Scope, create_context_engine
 from ce_engine.apps.cli.app import app
+from ce_engine.apps.present.output import CONTROL
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import TALK, ce, fill, process, talk, url_of
 
@@ -216,6 +217,29 @@ def test_with_json_an_error_is_an_object_on_stderr(url: str) -> None:
 )
 def test_wrong_usage_is_exit_code_2(args: list[str]) -> None:
     assert ce(*args).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nope{}"],
+        ["--nope{}"],
+        ["verify", "--nope{}"],
+        ["verify", "--no{}=x"],
+        ["show", "s", "beyond{}"],
+        ["report", "s", "--turn"],
+        ["demo", "--turns", "many{}"],
+        ["constraints", "nope{}"],
+        ["constraints", "list", "--nope{}"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_sends_nothing_that_steers_a_terminal(args: list[str]) -> None:
+    signs = "\u202e\u2066\x1b]0;x\x07\x1b[2J\x9b1m\u2028"
+    told = ce(*(arg.format(signs) for arg in args))
+    assert told.exit_code == 2
+    assert "Error" in told.stderr
+    assert CONTROL.findall(told.output) == []
 
 
 @pytest.mark.req("B-03")

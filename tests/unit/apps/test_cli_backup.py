@@ -112,6 +112,30 @@ def _spoil(archive: Path, *statements: str) -> None:
             assert connection.execute(statement).rowcount > 0
 
 
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_secret_beside_the_backup_stands_above_none_of_the_operators(
+    kind: str, tmp_path: Path
+) -> None:
+    """Whoever hands over a backup may have made it, and its key: what has a key of its own is not taken in by it."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--with-secret", "--store", url).exit_code == 0
+    into = url_of(kind, tmp_path, "new")
+    target = local_path(into)
+    own = target.with_name(f"{target.name}.key")
+    own.write_text("ab" * 32)
+    refused = ce("restore", str(archive), "--store", into)
+    assert refused.exit_code == 1
+    said = " ".join(refused.stderr.split())
+    assert "two different secrets" in said
+    assert "b.ce.key" in said
+    assert own.name in said
+    assert own.read_text() == "ab" * 32
+    assert not target.exists()
+    own.write_bytes((tmp_path / "b.ce.key").read_bytes())  # the same one
+    assert ce("restore", str(archive), "--store", into).exit_code == 0
+
+
 @pytest.mark.req("B-01", "D-06")
 @pytest.mark.parametrize("other", ["sqlite", "file"])
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import csv
 import html
 import io
 import json
+import os
 import re
+import stat
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -301,6 +303,23 @@ def test_wrong_options_are_told_with_a_cure(tmp_path: Path, args: list[str], wha
     assert what in done.stderr
 
 
+def test_the_page_is_a_new_file_of_its_owner_alone(tmp_path: Path) -> None:
+    put(url := url_of(tmp_path / "ce.db"), "s", [Told()])
+    page = tmp_path / "page.html"
+    assert ce("compare", "--store", url, "--html", str(page)).exit_code == 0
+    if os.name == "posix":
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    other = tmp_path / "other"
+    other.write_text("mine", encoding="utf-8")
+    for there, text in ((page, page.read_text("utf-8")), (tmp_path / "link.html", "mine")):
+        if there != page:
+            there.symlink_to(other)
+        done = ce("compare", "--store", "sqlite:///none.db", "--html", str(there))
+        assert done.exit_code == 1
+        assert "is there already" in done.stderr  # before anything is read
+        assert there.read_text("utf-8") == text
+
+
 def test_no_calls_are_said_to_be_none(tmp_path: Path) -> None:
     put(url := url_of(tmp_path / "ce.db"), "s", [Told()])
     assert "no calls" in ce("compare", "--since", "2030-01-01", "--store", url).stdout
@@ -378,6 +397,7 @@ def test_the_page_shows_each_group_and_its_figures(tmp_path: Path) -> None:
     assert "Billed" not in text  # nobody gave prices
     assert "in units" in text
     put(url, "large", [Told(sent=1_300, before=3_400_000)])
+    page.unlink()
     ce("compare", "large", "--store", url, "--html", str(page))
     assert "1.30k of 3.40M" in page.read_text("utf-8")  # one under another, they are as long
     other = tmp_path / "many.html"

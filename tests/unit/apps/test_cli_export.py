@@ -53,14 +53,14 @@ def test_a_file_that_cannot_be_written_whole_is_not_left(
 
     def full(*args: Any, **more: Any) -> Any:
         out = opened(*args, **more)
-        out.write("{")
+        out.write(b"{")
         out.close()
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("ce_engine.apps.cli.export.os.fdopen", full)
+        patched.setattr("ce_engine.apps.present.new_files.os.fdopen", full)
         done = ce("export", "--user", "li", "--to", str(file), "--store", url)
     assert done.exit_code == 1
-    assert "cannot be written: No space left" in " ".join(done.stderr.split())
+    assert "cannot be written (No space left" in " ".join(done.stderr.split())
     assert not file.exists()
     assert ce("export", "--user", "li", "--to", str(file), "--store", url).exit_code == 0

@@ -129,6 +129,27 @@ def test_a_store_of_llamaindex_has_a_session_a_key(tmp_path: Path, url: str) -> 
             [{"lc": 1, "id": ["x", "RemoveMessage"], "kwargs": {}}],
             ["messages[0].id: found list, expected a message of a human"],
         ),
+        (
+            [{"role": "user", "content": ["hi", {"type": ["text"]}]}],
+            ["messages[0].content[1].type: found list, expected a text"],
+        ),
+        (
+            [{"type": "ai", "data": {"content": [{"type": {"a": 1}, "id": "1", "name": "n"}]}}],
+            ["messages[0].data.content[0].type: found dict, expected a text"],
+        ),
+        (
+            [{"type": "ai", "data": {"content": [{"type": "tool_use", "id": {}, "name": "n"}]}}],
+            ["messages[0].data.content", "expected a text"],
+        ),
+        (
+            [
+                {
+                    "type": "ai",
+                    "data": {"content": "", "tool_calls": [{"name": "n", "id": {"a": 1}}]},
+                }
+            ],
+            ["messages[0].data.tool_calls[0].id: found dict, expected a text"],
+        ),
         ({"store": {"k": 5}}, ["store.k: found int, expected a list of messages"]),
         ([{"role": "system", "content": "x"}], ["needs messages of a conversation"]),
     ],

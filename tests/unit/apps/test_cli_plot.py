@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import struct
 import sys
 from pathlib import Path
@@ -79,12 +81,21 @@ def test_what_cannot_be_drawn_is_told_before_the_store_is_read(file: str, words:
     assert words in refused.stderr
 
 
-def test_a_file_that_cannot_be_written(url: str, tmp_path: Path) -> None:
-    (tmp_path / "a.svg").mkdir()
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
+def test_a_picture_is_a_new_file_of_its_owner_alone(url: str, tmp_path: Path, name: str) -> None:
     at = ("report", TALK.session_id, "--store", url, "--account", "acme", "--plot")
-    refused = ce(*at, str(tmp_path / "a.svg"))
-    assert refused.exit_code == 1
-    assert "cannot be written" in refused.stderr
+    assert ce(*at, str(tmp_path / name)).exit_code == 0
+    if os.name == "posix":
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    before = (tmp_path / name).read_bytes()
+    (tmp_path / f"folder-{name}").mkdir()
+    (tmp_path / f"link-{name}").symlink_to(tmp_path / "elsewhere")
+    for there in (name, f"folder-{name}", f"link-{name}"):
+        refused = ce(*at, str(tmp_path / there))
+        assert refused.exit_code == 1
+        assert "is there already" in refused.stderr
+    assert (tmp_path / name).read_bytes() == before
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_hostile_names_stay_words(tmp_path: Path) -> None:

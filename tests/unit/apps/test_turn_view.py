@@ -196,6 +196,25 @@ def test_another_placement_keeps_the_budget(engine: ContextEngine) -> None:
     assert small.budget.max_input_tokens == 40
 
 
+@pytest.mark.parametrize(
+    ("budget", "window", "reserve"),
+    [
+        (BudgetConfig(max_input_tokens=1500), 3000, 750),
+        (BudgetConfig(max_input_tokens=1500), 9000, 1024),
+        (BudgetConfig(max_input_tokens=9000), 1500, 375),
+        (BudgetConfig(max_input_tokens=1500, reserved_reply_tokens=200), 3000, 200),
+        (BudgetConfig(max_input_tokens=1500, reserved_reply_tokens=200), 300, 75),
+    ],
+)
+def test_another_window_keeps_for_the_reply_what_an_app_with_it_would(
+    engine: ContextEngine, budget: BudgetConfig, window: int, reserve: int
+) -> None:
+    HostApp(engine, SCOPE).ask("Hello!", "Hello.", config=RuntimeConfig(budget=budget))
+    engine.sync.flush()
+    made = what_if_config(list(engine.sync.list_turns(SCOPE)), 0, window, "").budget
+    assert (made.max_input_tokens, made.reserved_reply_tokens) == (window, reserve)
+
+
 def test_a_text_behind_what_was_put_before_it_stays_as_it_is() -> None:
     """Also where the same words stand in what was put before it."""
     asked = "How long may customers return it?"

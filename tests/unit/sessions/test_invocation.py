@@ -14,7 +14,10 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.sessions import sessions as kept
 from ce_engine.sessions.view import MAX_REMEMBERED
+from ce_engine.testing.host import HostApp, user
 
 
 PAGE = "天文台 " * 2_000
@@ -63,4 +66,30 @@ def test_documents_of_runs_stay_within_the_bound_of_the_views(sessions: int) -> 
         for _, live in memory.documents
     }
     assert sum(held.values()) <= views.bytes <= bound
+    engine.sync.close()
+
+
+def test_documents_of_runs_under_way_are_bounded_where_the_views_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Turns that nobody ends keep what they found; the oldest of them end before that is too much."""
+    bound = 40 * PAGE_BYTES
+    monkeypatch.setattr(kept, "MAX_REPLACED_BYTES", bound)
+    config = RuntimeConfig(store=StoreConfig(view_bytes=1))
+    engine = create_context_engine(MemoryStore(), config=config)
+    begun = []
+    for n in range(60):
+        retrieve(engine, f"s{n}", 0)
+        begun.append(HostApp(engine, Scope(session_id=f"s{n}")).prepare(user("And?")).turn)
+    held = [
+        2 * len(live)
+        for view in engine._sessions._replaced.values()
+        for memory in view.requests.values()
+        for _, live in memory.documents
+    ]
+    assert 10 * PAGE_BYTES < sum(held) <= bound
+    assert [turn.status for turn in (begun[0], begun[-2])] == [
+        TurnStatus.ABANDONED,
+        TurnStatus.OPEN,
+    ]
     engine.sync.close()

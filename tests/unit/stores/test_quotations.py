@@ -106,3 +106,53 @@ def test_what_says_something_else_stays_as_it_is() -> None:
     found = Quotations(LINES)
     for text in ("R&D; a\\b &amp; c", "C:\\new\\table", "&#21271; \\u5317", "\\", "&", ""):
         assert found.without(text) is text
+
+
+def _spelled(space: str) -> Callable[[str], str]:
+    return lambda text: text.replace(" ", space)
+
+
+SPELLED = [
+    *(
+        "&#0000000032;",
+        "&#32",
+        "&#x0000000020;",
+        "&#X20;",
+        "&nbsp",
+        "&nbsp;",
+        "&NewLine;",
+        "&#038;#32;",
+    ),
+    *(
+        "&amp;#0032;",
+        "&ampnbsp",
+        "\\u0026#0032;",
+        " \u200b",
+        "\u2060 ",
+        " &shy;",
+        " &#173",
+        " &ZeroWidthSpace;",
+    ),
+    *(" \\u200b", " \u200d", " \x07", " \x1b[31m", " \\u001b[0m", "\x9b1m ", " \U000e0041"),
+]
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("space", SPELLED, ids=ascii)
+@pytest.mark.parametrize("text", [GATE, "Mister Wang", LINES], ids=["passages", "short", "lines"])
+def test_a_space_that_html_or_a_terminal_reads_is_one(space: str, text: str) -> None:
+    """Entities as browsers read them, and signs that nobody sees: not one of them hides a copy."""
+    for write in (str, html.escape, _json):
+        copy = _spelled(space)(write(text))
+        assert Quotations(text).without(f"hits: {copy}; end") == f"hits: {DELETED}; end", copy
+        assert Quotations(copy).without(f"hits: {text}; end") == f"hits: {DELETED}; end", copy
+
+
+@pytest.mark.req("A-30")
+def test_an_entity_is_read_up_to_its_end_and_no_further() -> None:
+    assert Quotations("Zürich AG").without("from Z&uumlrich&nbspAG&copy 2026") == (
+        f"from {DELETED}&copy 2026"
+    )
+    beside = "R&D at &#12345678901; and &#; and &unknown; and AT&T; " + "&" * 50 + "#" + "0" * 5000
+    assert Quotations(GATE).without(f"{beside} {GATE}") == f"{beside} {DELETED}"
+    assert Quotations(beside).without(f"it says {beside} there") == f"it says {DELETED} there"

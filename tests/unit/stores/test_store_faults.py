@@ -71,7 +71,7 @@ def lock(path: Path) -> Iterator[None]:
 async def test_locked_by_another_program(store: SqlStore, path: Path) -> None:
     await store.apply(SCOPE, message("m1"))
     with lock(path):
-        await refused(store, "is locked by another program", reads=False)
+        await refused(store, "is locked by another connection", reads=False)
         assert await read_names(store) == ["m1"]
     await store.apply(SCOPE, message("m2"))
     assert await read_names(store) == ["m1", "m2"]
@@ -80,7 +80,7 @@ async def test_locked_by_another_program(store: SqlStore, path: Path) -> None:
 async def test_locked_before_it_was_ever_opened(store: SqlStore, path: Path) -> None:
     path.touch()
     with lock(path):
-        await refused(store, "is locked by another program")
+        await refused(store, "is locked by another connection")
     await store.apply(SCOPE, message("m1"))
     assert await read_names(store) == ["m1"]
 

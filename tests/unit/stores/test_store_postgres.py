@@ -151,7 +151,7 @@ async def test_a_session_that_somebody_locks_is_waited_for_no_longer_than_told(u
     with connected(url) as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT * FROM ce_sessions FOR UPDATE")
-        with pytest.raises(StoreUnavailableError, match="locked for another program"):
+        with pytest.raises(StoreUnavailableError, match="locked for another connection"):
             await append("second")(store)
         other = replace(SCOPE, session_id="another")
         await store.apply(other, [AppendMessages([bare_row("theirs")])])

@@ -153,6 +153,15 @@ def test_a_history_that_the_app_changes_is_lost_without_us_as_well(engine: Conte
     assert report.prefix_broken_by == "app"
 
 
+def test_tools_that_the_app_adds_are_told_as_what_broke_the_prefix(engine: ContextEngine) -> None:
+    app = HostApp(engine, Scope(session_id="s"), [system("你来帮忙。")])
+    talk(app, 3)
+    tools = [{"type": "function", "function": {"name": "count_lamps", "parameters": {}}}]
+    report = app.ask("还有多少盏？", "四十二盏。", tools=tools).report
+    assert (report.prefix_tokens_unchanged, report.prefix_broken_by) == (0, "tools")
+    assert app.ask("谢谢。", "不客气。", tools=tools).report.prefix_broken_by == ""
+
+
 # Dearer
 
 

@@ -17,10 +17,10 @@ from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.said_before import said_before
-from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.audit.trace import trace as trace_of
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
@@ -88,9 +88,14 @@ async def _page(request: Request, name: str) -> Response:
 
 
 def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:
-    """Where a message or a piece of evidence went."""
-    found = whereabouts([name], document, turns) or evidence_whereabouts([name], turns)
-    return found.get(name)
+    """Where a message or a piece of evidence went: a tool's result went with the message that it stands in."""
+    results = [
+        message.message_id or ""
+        for message in document.session.messages
+        if message.role is Role.TOOL and name in {ref.evidence_id for ref in message.refs or ()}
+    ]
+    found = whereabouts([name, *results], document, turns) or evidence_whereabouts([name], turns)
+    return next((found[each] for each in (name, *results) if each in found), None)
 
 
 async def _read(

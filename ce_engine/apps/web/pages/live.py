@@ -17,6 +17,7 @@ from ce_engine.apps.present.timeline import BAD, FAILED, LAYERS, MARKS, TITLES, 
 from ce_engine.apps.web.newest import Newest, NewTurn
 from ce_engine.apps.web.page import index_of, page, reader_of, rendered, taste_of
 from ce_engine.schema.report import report_of
+from ce_engine.schema.stored_report import damaged_fields
 
 
 SESSIONS, TURNS = 6, 40
@@ -90,6 +91,7 @@ def _row(new: NewTurn, say: Say) -> dict[str, Any]:
         "turn": new.turn,
         "row": row,
         "report": report,
+        "damaged": damaged_fields(row),
         "bar": bar_of(row.report),
         "marks": [(say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED],
         "why": say("; ").join(report_lines(report, say)) if report is not None else "",

@@ -19,10 +19,10 @@ from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
-from ce_engine.apps.present.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope

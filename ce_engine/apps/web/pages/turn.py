@@ -33,7 +33,6 @@ from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.present.what_if import what_if_config, window_of
 from ce_engine.apps.present.what_if_view import WORDS, WhatIfView
-from ce_engine.apps.present.whereabouts import left_out_since, whereabouts
 from ce_engine.apps.web.filters import beginning
 from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -41,6 +40,7 @@ from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
@@ -48,6 +48,7 @@ from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
 from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.stored_report import damaged_fields
 
 
 SECONDS = 20.0
@@ -218,6 +219,7 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "scope": stored.scope,
         "by_hand": stored.is_by_hand,
         "row": row,
+        "damaged": damaged_fields(row),
         "turn": at + 1,
         "before": at or None,
         "after": at + 2 if at + 1 < len(turns) else None,

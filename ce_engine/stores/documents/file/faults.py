@@ -59,8 +59,8 @@ def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
 def locked(folder: Path, root: Path, waited_s: float) -> StoreUnavailableError:
     """Say that a session stayed locked."""
     return StoreUnavailableError(
-        f"the store's folder {str(root)!r} has a session that is locked by another program: "
-        f"{folder.relative_to(root)} (waited {waited_s:g} s). End what holds its lock file."
+        f"the store's folder {str(root)!r} has a session that is locked by another program, or another "
+        f"store of this one: {folder.relative_to(root)} (waited {waited_s:g} s). End what holds its lock file."
     )
 
 

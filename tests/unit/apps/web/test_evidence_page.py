@@ -77,6 +77,16 @@ def test_the_same_stands_in_a_table(talk_pages: TestClient, talk_url: str) -> No
     assert any("Rain is water that falls from clouds." in cell for cell in cells)
 
 
+def test_a_result_of_a_tool_went_where_its_message_went(
+    talk_pages: TestClient, talk_url: str
+) -> None:
+    evidences = document_of(talk_url)["evidences"]
+    weather = next(name for name, each in evidences.items() if each["content"] == "4 度")
+    html = talk_pages.get("/evidence", params={**WHO, "evidence": weather}).text
+    told = " ".join(re.sub("<[^>]+>", " ", html.partition("Where it went, by turns:")[2]).split())
+    assert re.match("as a message 2 ?– ?[0-9]+", told), told[:80]
+
+
 def test_what_is_not_there_is_not_found(talk_pages: TestClient) -> None:
     for path, name in (("/evidence", "evidence"), ("/trace", "message")):
         assert talk_pages.get(path, params={**WHO, name: "nothing"}).status_code == 404

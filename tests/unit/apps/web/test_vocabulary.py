@@ -16,7 +16,6 @@ from ce_engine.apps.present import (
     timeline,
     turns,
     what_if_view,
-    whereabouts,
 )
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.present.vocabulary import (
@@ -29,6 +28,7 @@ from ce_engine.apps.present.vocabulary import (
     speaker,
     word,
 )
+from ce_engine.audit.places.whereabouts import FATES
 from ce_engine.config import ConflictStrategy
 from ce_engine.schema.degradation import REASONS
 from ce_engine.schema.document import AttachmentRecord
@@ -61,7 +61,7 @@ SHOWN = [
     *what_if_view.WORDS.values(),
     *brought_in.FEATURES.values(),
     brought_in.LEGEND,
-    *whereabouts.FATES.values(),
+    *FATES.values(),
     *(text for pair in glossary.GLOSSARY.values() for text in pair),
 ]
 

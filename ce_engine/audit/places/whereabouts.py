@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
 
-from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.apps.present.message_places import (
+from ce_engine.audit.places.message_places import (
     LEFT_OUT,
     QUOTED,
     SENT,
@@ -51,11 +50,6 @@ class Whereabouts:
     first: int
     stays: tuple[Stay, ...]
     lanes: tuple[str, ...] = ()
-
-
-def fate_words(fate: str, say: Say = ENGLISH) -> str:
-    """What became of a message, in words."""
-    return say(FATES[fate])
 
 
 def left_out_since(where: Whereabouts, turn: int) -> int | None:
@@ -216,7 +210,6 @@ __all__ = [
     "Stay",
     "Whereabouts",
     "evidence_whereabouts",
-    "fate_words",
     "left_out_since",
     "whereabouts",
 ]

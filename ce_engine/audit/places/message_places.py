@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ce_engine.apps.present.history_places import Fate, Histories
 from ce_engine.audit.explanation import THERE_ALREADY
+from ce_engine.audit.places.history_places import Fate, Histories
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest

@@ -21,7 +21,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
-from ce_engine.apps.present.whereabouts import (
+from ce_engine.audit.places.whereabouts import (
     LEFT_OUT,
     QUOTED,
     SENT,

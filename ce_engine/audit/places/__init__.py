@@ -1,0 +1,1 @@
+"""Where messages went, turn by turn, as stored turns say it."""

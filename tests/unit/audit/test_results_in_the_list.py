@@ -1,0 +1,100 @@
+"""What an answer rests on may stand in its call as an earlier message of the list, and not as something brought in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ce_engine import (
+    Answer,
+    BudgetConfig,
+    ContextEngine,
+    MemoryStore,
+    PruneConfig,
+    Ref,
+    Role,
+    RuntimeConfig,
+    Scope,
+    create_context_engine,
+)
+from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
+
+
+pytestmark = pytest.mark.req("A-03")
+
+SCOPE = Scope(session_id="shop", user_id="ada")
+INVOICE = "Invoice 17 of Miller and Sons: the total is 2370.17 euros, due on the 3rd of May."
+ORDER = "Order A-100 ships from the northern warehouse on the 12th of June."
+ASKED = "How much was invoice 17 in all?"
+
+
+NOTHING_BACK = RuntimeConfig(
+    budget=BudgetConfig(max_input_tokens=600), prune=PruneConfig(max_retrieved_chunks=0)
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), config=NOTHING_BACK)
+    yield made
+    made.sync.close()
+
+
+def fetched(engine: ContextEngine) -> HostApp:
+    """A talk in which two tools gave what a later answer may rest on."""
+    app = HostApp(engine, SCOPE, [system("You keep a shop.")])
+    for number, result in enumerate((INVOICE, ORDER)):
+        name = f"call_{number}"
+        asking = app.prepare(user(f"Please fetch paper {number}."))
+        app.commit(asking, tool_calls((name, "fetch", {"paper": number})))
+        answering = app.prepare(tool_result(name, result), new_request=False)
+        app.commit(answering, assistant("I have it."))
+    return app
+
+
+async def newest_answer(engine: ContextEngine) -> str:
+    await engine.flush()
+    document = await engine.store.get_session(SCOPE)
+    assert document is not None
+    said = [m for m in document.session.messages if m.role is Role.ASSISTANT]
+    return said[-1].message_id or ""
+
+
+async def evidence_of(engine: ContextEngine, content: str) -> str:
+    [found] = [e for e in await engine.store.list_evidences(SCOPE) if e.content == content]
+    return found.evidence_id
+
+
+async def test_an_answer_is_linked_with_the_result_that_it_quotes(engine: ContextEngine) -> None:
+    fetched(engine).ask(ASKED, "The total is 2370.17 euros.")
+    answer = await newest_answer(engine)
+    invoice, order = [await evidence_of(engine, text) for text in (INVOICE, ORDER)]
+    trace = await engine.trace(SCOPE, answer)
+    assert [each.ref.evidence_id for each in trace.evidence] == [invoice, order]
+    assert [each.quoted_by for each in trace.evidence] == [[answer], []]
+    assert all(answer in each.used_by for each in trace.evidence)
+    assert (await engine.trace(SCOPE, invoice)).evidence[0].quoted_by == [answer]
+    assert (await engine.trace(SCOPE, order)).evidence[0].quoted_by == []
+
+
+async def test_what_was_left_out_of_the_call_is_no_source_of_its_answer(
+    engine: ContextEngine,
+) -> None:
+    app = fetched(engine)
+    for number in range(30):
+        app.ask(f"Tell me of the weather on day {number}, please.", "It rains in the hills. " * 6)
+    app.ask("Thank you, that is all for now.", "The total is 2370.17 euros.")
+    invoice = await evidence_of(engine, INVOICE)
+    trace = await engine.trace(SCOPE, await newest_answer(engine))
+    assert invoice not in [each.ref.evidence_id for each in trace.evidence]
+    assert (await engine.trace(SCOPE, invoice)).evidence[0].quoted_by == []
+
+
+async def test_where_the_app_names_its_sources_nothing_is_added(engine: ContextEngine) -> None:
+    app = fetched(engine)
+    order = await evidence_of(engine, ORDER)
+    answer = Answer(assistant("The total is 2370.17 euros.").message, refs=[Ref(evidence_id=order)])
+    engine.sync.commit(app.prepare(user(ASKED)).turn, answer)
+    trace = await engine.trace(SCOPE, await newest_answer(engine))
+    assert [each.ref.evidence_id for each in trace.evidence] == [order]
