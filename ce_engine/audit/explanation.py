@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.sources import Candidate
-from ce_engine.schema.replay import BroughtIn, BroughtInBefore, Explanation, PassedOver
+from ce_engine.schema.replay import (
+    BroughtIn,
+    BroughtInBefore,
+    Explanation,
+    PassedOver,
+    RoomTaken,
+)
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
@@ -39,6 +45,21 @@ def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool)
         cut_before=cut.marks.drop or "" if is_cut else "",
         cut_budget=chosen.marks.budget,
         recall=chosen.outcome.recall,
+        taken=_taken(chosen) if equal else None,
+    )
+
+
+def _taken(chosen: Selection) -> RoomTaken | None:
+    shares, recall = chosen.outcome.shares, chosen.outcome.recall
+    if shares is None or recall is None or recall.state != "looked":
+        return None
+    return RoomTaken(
+        around=shares.around,
+        taken=shares.taken,
+        pieces=shares.pieces,
+        kept=shares.withheld.tokens,
+        why=shares.withheld.why,
+        left=shares.left,
     )
 
 
@@ -75,7 +96,7 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
 def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
     """The pieces that were looked at to be brought in and left out, the nearest first."""
     materials = {material.id: material for material in chosen.materials}
-    found: list[PassedOver] = []
+    found, shares = list[PassedOver](), chosen.outcome.shares
     for decision in chosen.outcome.decisions:
         if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
             continue
@@ -93,7 +114,10 @@ def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
             )
             found.append(piece)
         elif (candidate := recall.candidate(name)) is not None:
-            found.append(_passed_over(decision, candidate, recall))
+            piece = _passed_over(decision, candidate, recall)
+            if shares is not None and name in shares.parts:
+                piece.best, piece.best_room = shares.parts[name]
+            found.append(piece)
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 

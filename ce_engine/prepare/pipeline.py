@@ -421,6 +421,7 @@ class _Assembly:
         made.decisions += lost
         if self.out.recall is not None:
             self.out.recall.most = most or 0
+        self.out.shares = made.shares
         is_full = found >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
         rest = () if most is None else self.sources.unread()

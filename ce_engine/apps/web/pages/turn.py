@@ -117,7 +117,7 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(stored, say),
         **_figures(stored, report, say),
-        **_reasons(stored, report, say),
+        **_reasons(stored, report, again.found, say),
         **_costs(reader, stored, say),
         rows=shown if find else folded(shown),
         hits=len(hits),
@@ -254,11 +254,14 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
     }
 
 
-def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+def _reasons(
+    stored: StoredTurn, report: Report | None, found: Explanation | None, say: Say
+) -> dict[str, Any]:
     """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
     if report is None:
         return {}
-    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say)
+    taken = found.taken if found is not None else None
+    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say, taken)
     return {"notes": told.notes(), "passed_words": told.passed}
 
 
@@ -369,7 +372,9 @@ def _not_quoted(report: Report | None, other: Explanation, say: Say) -> Any:
     """What says why a piece did not come in with the other setting."""
     if report is None:
         return None
-    return Reasons(report.model_copy(update={"recall": other.recall}), say=say).passed
+    return Reasons(
+        report.model_copy(update={"recall": other.recall}), say=say, taken=other.taken
+    ).passed
 
 
 async def what_if(request: Request) -> Response:
