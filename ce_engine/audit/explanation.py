@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.candidates import MESSAGE, NOT_NEARER
 from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.replay import (
     BroughtIn,
     BroughtInBefore,
     Explanation,
+    NearestThere,
     PassedOver,
     RoomTaken,
 )
@@ -46,7 +48,18 @@ def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool)
         cut_budget=chosen.marks.budget,
         recall=chosen.outcome.recall,
         taken=_taken(chosen) if equal else None,
+        nearest=_nearest(chosen, recall) if equal else None,
     )
+
+
+def _nearest(chosen: Selection, recall: Recall) -> NearestThere | None:
+    """What the pieces were measured by that are no nearer."""
+    if not any(decision.reason == NOT_NEARER for decision in chosen.outcome.decisions):
+        return None
+    sent, pin = recall.near_sent, chosen.outcome.near_pin
+    if pin is not None and (sent is None or pin[1] > sent[1]):
+        return NearestThere(id=pin[0].removeprefix(MESSAGE), score=pin[1], is_quoted=True)
+    return NearestThere(id=sent[0], score=sent[1], is_quoted=False) if sent is not None else None
 
 
 def _taken(chosen: Selection) -> RoomTaken | None:

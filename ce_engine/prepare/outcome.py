@@ -54,6 +54,7 @@ class Outcome:
     texts: InputTexts = NO_TEXTS
     recall: RecallReport | None = None  # how it was looked for what comes back
     shares: RoomShares | None = None  # where the tokens went that were free for it
+    near_pin: tuple[str, float] | None = None  # the nearest quoted before, and its score
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`

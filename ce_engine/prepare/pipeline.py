@@ -29,6 +29,7 @@ from ce_engine.prepare.choose.candidates import (
     goes_back,
     lost_decision,
     named_alone,
+    nearest_pinned,
     nominate,
     not_looked_at,
     parted,
@@ -471,6 +472,8 @@ class _Assembly:
             most = left - int(free * (1 - share))
             near, made = new, self._nominate(new, query, most, is_bought=True)
             made.missed = False  # for what may be needed, nothing gives way
+        pinned = nearest_pinned(found, self._pinned, query)
+        self.out.near_pin = (pinned.id, pinned.score) if pinned is not None else None
         there = {each.id for each in near} | self._pinned
         sources, locale = self.sources, self.config.locale
         far = [each for each in found if each.id not in there]

@@ -182,6 +182,20 @@ class RoomTaken(Schema):
         return self.around + self.taken + self.kept + self.left
 
 
+class NearestThere(Schema):
+    """The message that was nearest to the question of those that went out.
+
+    Attributes:
+        id: of the stored message.
+        score: its relevance.
+        is_quoted: whether it stands quoted before an earlier question, and is no message of its own.
+    """
+
+    id: str
+    score: float
+    is_quoted: bool
+
+
 class Explanation(Schema):
     """What was brought in for a turn, and why: chosen once more from what is stored.
 
@@ -208,6 +222,8 @@ class Explanation(Schema):
     """How it was looked for what comes back; only beside another configuration."""
     taken: RoomTaken | None = additive()
     """Where the tokens went that were free for what comes back; `None` where nothing was looked at."""
+    nearest: NearestThere | None = additive()
+    """What was as near as the pieces that were passed over as `not_nearer`; `None` where none were."""
 
 
 Replay.model_rebuild()

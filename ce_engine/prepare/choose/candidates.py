@@ -117,8 +117,11 @@ class Nomination:
         count, left = len(self.chosen), self.left
         return RoomShares(self.around, taken, count, left, self.withheld, self.parts)
 
-    def take(self, candidate: Candidate, cost: int) -> None:
-        """Let a candidate in, for so many tokens."""
+    def take(self, candidate: Candidate, cost: int, *, is_part: bool) -> None:
+        """Let a candidate in, for so many tokens, or its best sentences alone."""
+        if is_part:
+            self.excerpts.add(candidate.id)
+            self.missed = True
         self.left -= cost
         self.chosen.append((candidate, candidate_block(candidate, cost)))
 
@@ -265,11 +268,8 @@ def nominate(
         if not has_room or (cost > made.left and not must):
             made.miss(_without_room(made, whole, cost, headings, is_part=is_excerpt))
             continue
-        if is_excerpt:
-            made.excerpts.add(whole.id)
-        made.missed |= is_excerpt
         headings.days |= {day, day[:4]}
-        made.take(candidate, cost)
+        made.take(candidate, cost, is_part=is_excerpt)
     return made.with_free(withheld)
 
 
@@ -477,14 +477,22 @@ def worth_adding(
     new = [candidate for candidate in found if candidate.id not in pinned]
     if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
         return new
+    there = nearest_pinned(found, pinned, query)
+    least = near * max(nearest(), there.score if there is not None else 0.0)
+    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
+
+
+def nearest_pinned(
+    found: Iterable[Candidate], pinned: Collection[str], query: str
+) -> Candidate | None:
+    """The nearest message of those that stand quoted before earlier questions, but for the same question."""
     asks = query.strip().casefold()
-    there = [
-        c.score
+    there = (
+        c
         for c in found
         if c.id in pinned and c.id.startswith(MESSAGE) and c.snippet.text.strip().casefold() != asks
-    ]
-    least = near * max([nearest(), *there])
-    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
+    )
+    return max(there, key=lambda c: c.score, default=None)
 
 
 def with_results(

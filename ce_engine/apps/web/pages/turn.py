@@ -27,6 +27,7 @@ from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
     folded,
+    standing_before,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
@@ -154,12 +155,14 @@ def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
 def _recall(found: Explanation | None) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
     if found is None:
-        return {"brought": [], "earlier": [], "passed": [], "asked": ""}
+        return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
     return {
         "brought": found.brought_in,
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
+        "nearest": found.nearest,
+        "stands_before": standing_before(found),
     }
 
 

@@ -98,6 +98,23 @@ def test_one_that_did_not_come_though_another_did_in_part_says_what_its_sentence
     assert all(needed > left for needed, left in found)
 
 
+def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(pages: TestClient) -> None:
+    found = [
+        (turn, score, link.replace("&amp;", "&"), shown, quoted)
+        for turn in range(16, 33)
+        for score, link, shown, quoted in re.findall(
+            r'Nearest there \((\d\.\d\d)\): <a href="(/trace[^"]*)">([^<]*)</a>(?:, <a [^>]*>quoted before the question of turn (\d+))?',
+            page_of(pages, turn),
+        )
+    ]
+    assert found
+    for turn, score, link, shown, quoted in found:
+        assert float(score) > 0
+        assert shown in plain(pages.get(link).text)
+        assert not quoted or int(quoted) < turn
+    assert any(quoted for *_, quoted in found)
+
+
 def test_chinese_says_it_too(pages: TestClient) -> None:
     found = [
         plain(pages.get("/turn", params={**WHO, "turn": str(n)}, headers=CHINESE).text)
