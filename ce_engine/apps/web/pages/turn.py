@@ -22,6 +22,7 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
+from ce_engine.apps.present.rules_out import rules_out
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
@@ -108,6 +109,7 @@ async def turn(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         again = await _again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
+        rules = await _rules(reader, stored, again.found, say)
     links, report = Links(stored.document, stored.turns), stored.report
     rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
     find = query.get("find", "").strip()
@@ -129,6 +131,7 @@ async def turn(request: Request) -> Response:
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
+        rules=rules,
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
@@ -164,6 +167,19 @@ def _recall(found: Explanation | None) -> dict[str, Any]:
         "nearest": found.nearest,
         "stands_before": standing_before(found),
     }
+
+
+async def _rules(
+    reader: Reader, stored: StoredTurn, found: Explanation | None, say: Say
+) -> dict[str, str]:
+    """Whose the rules are that went out, and since when, by their ids; of those that are set still."""
+    pieces = list[BroughtIn | PassedOver]()
+    if found is not None:
+        pieces = [*found.brought_in, *found.passed_over]
+    if not any(piece.id.startswith("c:") for piece in pieces):
+        return {}
+    user, rules = stored.scope.user_id, await reader.rules(stored.scope)
+    return {each.id: each.words(user, say) for each in rules_out(rules, stored.turns)}
 
 
 def _scores(say: Say) -> dict[str, Any]:
