@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.candidates import MESSAGE, NOT_NEARER
+from ce_engine.prepare.compose.render import spans_of
 from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.replay import (
     BroughtIn,
@@ -79,11 +80,12 @@ def _taken(chosen: Selection) -> RoomTaken | None:
 def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
     """The pieces that went in for this call: what relevance chose, the best first, then what was given."""
     materials = {material.id: material for material in chosen.materials}
+    parts = {name: part for pin in chosen.outcome.pins.values() for name, part in pin.refs if part}
     found = [
         piece
         for decision in chosen.outcome.decisions
         if decision.action != "dropped" and decision.reason != THERE_ALREADY
-        for piece in _piece(decision, materials, recall)
+        for piece in _piece(decision, materials, recall, parts)
     ]
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
@@ -151,7 +153,10 @@ def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) 
 
 
 def _piece(
-    decision: PruneDecision, materials: dict[str, Material], recall: Recall
+    decision: PruneDecision,
+    materials: Mapping[str, Material],
+    recall: Recall,
+    parts: Mapping[str, tuple[int, ...]],
 ) -> Iterator[BroughtIn]:
     name, is_part = decision.block_id, decision.action == "degraded"
     material, candidate = materials.get(name), recall.candidate(name)
@@ -180,6 +185,7 @@ def _piece(
             features=features,
             words=shared(recall.query, snippet.text),
             text=snippet.text,
+            spans=spans_of(snippet.text, parts[name]) if is_part and name in parts else [],
         )
 
 

@@ -100,6 +100,7 @@ class BroughtIn(Schema):
         features: what the score is made of, the most first (`LexicalIndex.explain`).
         words: of the question that it has, as it has them.
         text: as it is stored, redacted.
+        spans: of one that went in in part, which of its characters did, each from and to, where that is known.
     """
 
     id: str
@@ -112,6 +113,7 @@ class BroughtIn(Schema):
     features: dict[str, float] = Field(default_factory=dict)
     words: list[str] = Field(default_factory=list)
     text: str = ""
+    spans: list[tuple[int, int]] = Field(default_factory=list, exclude_if=lambda spans: not spans)
 
 
 class PassedOver(Schema):

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
-from ce_engine.apps.present.brought_in import FEATURES, LEGEND
+from ce_engine.apps.present.brought_in import FEATURES, LEGEND, sent_stretches
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
@@ -164,6 +164,7 @@ def _recall(found: Explanation | None) -> dict[str, Any]:
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
+        "stretches": sent_stretches,
         "nearest": found.nearest,
         "stands_before": standing_before(found),
     }

@@ -12,7 +12,7 @@ from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig, create_co
 from ce_engine.testing import IdsInOrder
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from tests.hosts.cli_host import url_of
-from tests.unit.apps.web.visiting import plain, turn_of
+from tests.unit.apps.web.visiting import plain, texts, turn_of, visit
 
 
 SCOPE = Scope(session_id="invoices", user_id="ana")
@@ -53,14 +53,24 @@ def _numbers(text: str) -> list[int]:
     return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
 
 
-def _texts(client: TestClient) -> list[str]:
-    with_turns = plain(page_of(client, 1))
-    turns = int(re.search(r"Turn 1 of (\d+)", with_turns)[1])  # type: ignore[index] # it stands there
-    return [plain(page_of(client, turn)) for turn in range(1, turns + 1)]
+@pytest.fixture(scope="module")
+def htmls(url: str) -> list[str]:
+    """The page of each turn."""
+    with visit(url) as client:
+        first = page_of(client, 1)
+        count = re.search(r"Turn 1 of (\d+)", first)
+        assert count is not None
+        return [first, *(page_of(client, turn) for turn in range(2, int(count[1]) + 1))]
 
 
-def test_what_was_free_is_told_by_what_became_of_it_and_adds_up(pages: TestClient) -> None:
-    told = [found for text in _texts(pages) for found in FREE.findall(text)]
+@pytest.fixture(scope="module")
+def shown(htmls: list[str]) -> list[str]:
+    """The text of each."""
+    return [plain(html) for html in htmls]
+
+
+def test_what_was_free_is_told_by_what_became_of_it_and_adds_up(shown: list[str]) -> None:
+    told = [found for text in shown for found in FREE.findall(text)]
     assert told
     for free, parts in told:
         by_what = re.sub(r" for \d+ pieces?", "", parts)
@@ -69,9 +79,9 @@ def test_what_was_free_is_told_by_what_became_of_it_and_adds_up(pages: TestClien
     assert any(re.search(r"\d+ for \d+ piece", parts) for _, parts in told)
 
 
-def test_what_had_no_room_is_told_what_was_left_in_the_sum(pages: TestClient) -> None:
+def test_what_had_no_room_is_told_what_was_left_in_the_sum(shown: list[str]) -> None:
     seen = 0
-    for text in _texts(pages):
+    for text in shown:
         if not (found := FREE.search(text)):
             continue
         left = _numbers(found[2])[-1]
@@ -85,11 +95,11 @@ def test_what_had_no_room_is_told_what_was_left_in_the_sum(pages: TestClient) ->
 
 
 def test_one_that_did_not_come_though_another_did_in_part_says_what_its_sentences_need(
-    pages: TestClient,
+    shown: list[str],
 ) -> None:
     found = [
         _numbers(part)
-        for text in _texts(pages)
+        for text in shown
         for part in re.findall(
             r"Its best sentences need (.*?) were left then of what might be taken\.", text
         )
@@ -98,21 +108,37 @@ def test_one_that_did_not_come_though_another_did_in_part_says_what_its_sentence
     assert all(needed > left for needed, left in found)
 
 
-def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(pages: TestClient) -> None:
+def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(
+    htmls: list[str], pages: TestClient
+) -> None:
     found = [
-        (turn, score, link.replace("&amp;", "&"), shown, quoted)
-        for turn in range(16, 33)
-        for score, link, shown, quoted in re.findall(
+        (turn, score, link.replace("&amp;", "&"), text, quoted)
+        for turn, html in enumerate(htmls, 1)
+        for score, link, text, quoted in re.findall(
             r'Nearest there \((\d\.\d\d)\): <a href="(/trace[^"]*)">([^<]*)</a>(?:, <a [^>]*>quoted before the question of turn (\d+))?',
-            page_of(pages, turn),
+            html,
         )
     ]
     assert found
-    for turn, score, link, shown, quoted in found:
+    for turn, score, link, text, quoted in found:
         assert float(score) > 0
-        assert shown in plain(pages.get(link).text)
+        assert text in plain(pages.get(link).text)
         assert not quoted or int(quoted) < turn
     assert any(quoted for *_, quoted in found)
+
+
+def test_of_a_piece_that_came_in_part_what_went_out_is_marked(htmls: list[str]) -> None:
+    seen = 0
+    for html in htmls:
+        sent = " ".join(texts(html.partition('id="brought-in"')[0], "ins"))
+        for piece in html.split("What is marked went out, the rest did not:")[1:]:
+            part = piece.partition("</li>")[0]
+            marked, seen = texts(part, "ins"), seen + 1
+            assert marked
+            for line in " ".join(marked).split("INVOICE")[1:]:
+                assert line.split()[0] in sent
+            assert plain(part) != " ".join(marked)
+    assert seen
 
 
 def test_chinese_says_it_too(pages: TestClient) -> None:
