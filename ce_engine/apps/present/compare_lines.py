@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.amounts import (
@@ -39,6 +39,11 @@ class Line:
 def shown(name: str, say: Say = ENGLISH) -> str:
     """A group's name, or what stands for none."""
     return name or say(NONE)
+
+
+def _models(names: Sequence[str], say: Say) -> str:
+    """Names of models, and what stands for one that no framework told."""
+    return say(", ").join(name or say("a model that the framework did not name") for name in names)
 
 
 def subject(by: str) -> str:
@@ -225,7 +230,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     if total.calls:
         yield say("Costs are in {money}", money=amounts_of(comparison).source(say))
     if comparison.unpriced and comparison.table.is_units:
-        models = ", ".join(shown(name, say) for name in comparison.unpriced)
+        models = _models(comparison.unpriced, say)
         yield say("no price is known of: {models}", models=models)
     if total.beside.apart:
         yield say(
@@ -235,7 +240,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             count=total.beside.apart,
         )
     if total.cost and total.cost.unpriced:
-        models = ", ".join(shown(name, say) for name in total.cost.unpriced_models)
+        models = _models(total.cost.unpriced_models, say)
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
     if comparison.prices and total.provider_cached is None and total.cached_prefix:
         yield say("no provider told what it had cached: the cost takes it that the prefix was")

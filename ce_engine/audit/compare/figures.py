@@ -97,7 +97,7 @@ class Figures:
     `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`,
     and `cacheable` the part of it that stands in prefixes as long as their models cache. `usage_told` counts the calls whose provider told its
     tokens. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
-    different pieces.
+    different pieces. `counters` are what counted the tokens.
     """
 
     calls: int
@@ -131,6 +131,7 @@ class Figures:
     redactions: int
     degradations: int
     degradation_codes: dict[str, int] = field(default_factory=dict)
+    counters: tuple[str, ...] = ()
 
     @property
     def tokens_without(self) -> int:
@@ -242,6 +243,7 @@ def figures(
         redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
+        counters=tuple(sorted({call.counter for call in calls if call.counter})),
     )
 
 

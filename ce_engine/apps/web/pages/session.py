@@ -62,7 +62,15 @@ async def session(request: Request) -> Response:
         spots=[_first(each) for each in spots(turns, say)],
         columns=_columns(found, scope),
         turn_count=len(turns),
+        questions=_questions(turns, lane),
     )
+
+
+def _questions(turns: Sequence[TurnRow], lane: str | None) -> int:
+    """How many questions the calls are of; 0 where that is no other number, or calls of a framework do not tell."""
+    asked = [row.request_id for row in turns if lane is None or row.lane == lane]
+    questions = len(set(asked))
+    return questions if all(asked) and questions < len(asked) else 0
 
 
 def _start(wanted: str, turns: int) -> int:
@@ -206,6 +214,7 @@ async def costs(request: Request) -> Response:
         document=document,
         scope=scope,
         turn_count=len(numbers),
+        questions=_questions(turns, lane),
         sums=spent.figures,
         amounts=spent.sums,
         lines=list(spent.lines(say)),
