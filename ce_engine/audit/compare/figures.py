@@ -209,6 +209,7 @@ def figures(
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
     codes = Counter(code for call in calls for code in call.degradations)
+    used = {(call.user, call.session, one) for call in calls for one in call.evidence}
     return Figures(
         calls=len(calls),
         own=sum(call.agent == OWN for call in calls),
@@ -237,14 +238,17 @@ def figures(
         over_budget=sum(call.over_budget for call in calls),
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
-        evidence_used=len(
-            {(call.user, call.session, one) for call in calls for one in call.evidence}
-        ),
+        evidence_used=len(used),
         redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
-        counters=tuple(sorted({call.counter for call in calls if call.counter})),
+        counters=_counters(calls),
     )
+
+
+def _counters(calls: Iterable[CallRecord]) -> tuple[str, ...]:
+    """What counted their tokens."""
+    return tuple(sorted({call.counter for call in calls if call.counter}))
 
 
 def _told_cached(calls: Iterable[CallRecord]) -> int | None:

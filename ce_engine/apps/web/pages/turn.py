@@ -109,7 +109,7 @@ async def turn(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         again = await _again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
-        rules = await _rules(reader, stored, again.found, say)
+        other["rules"] = await _rules(reader, stored, again.found, say)
     links, report = Links(stored.document, stored.turns), stored.report
     rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
     find = query.get("find", "").strip()
@@ -131,18 +131,20 @@ async def turn(request: Request) -> Response:
         replay=again.replay,
         problem=again.problem,
         **_recall(again.found),
-        rules=rules,
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
         **_whereabouts(stored, shown),
-        asked_turns={
-            row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
-        },
+        asked_turns=_asked_turns(stored),
         **_scores(say),
         conflicts=sides,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
+
+
+def _asked_turns(stored: StoredTurn) -> dict[str | None, int]:
+    """The first turn that answers each message, by its id."""
+    return {row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))}
 
 
 def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
