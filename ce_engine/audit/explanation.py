@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.candidates import MESSAGE, NOT_NEARER
+from ce_engine.prepare.compose.render import spans_of
 from ce_engine.prepare.sources import Candidate
-from ce_engine.schema.replay import BroughtIn, BroughtInBefore, Explanation, PassedOver
+from ce_engine.schema.replay import (
+    BroughtIn,
+    BroughtInBefore,
+    Explanation,
+    NearestThere,
+    PassedOver,
+    RoomTaken,
+)
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
@@ -39,17 +48,44 @@ def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool)
         cut_before=cut.marks.drop or "" if is_cut else "",
         cut_budget=chosen.marks.budget,
         recall=chosen.outcome.recall,
+        taken=_taken(chosen) if equal else None,
+        nearest=_nearest(chosen, recall) if equal else None,
+    )
+
+
+def _nearest(chosen: Selection, recall: Recall) -> NearestThere | None:
+    """What the pieces were measured by that are no nearer."""
+    if not any(decision.reason == NOT_NEARER for decision in chosen.outcome.decisions):
+        return None
+    sent, pin = recall.near_sent, chosen.outcome.near_pin
+    if pin is not None and (sent is None or pin[1] > sent[1]):
+        return NearestThere(id=pin[0].removeprefix(MESSAGE), score=pin[1], is_quoted=True)
+    return NearestThere(id=sent[0], score=sent[1], is_quoted=False) if sent is not None else None
+
+
+def _taken(chosen: Selection) -> RoomTaken | None:
+    shares, recall = chosen.outcome.shares, chosen.outcome.recall
+    if shares is None or recall is None or recall.state != "looked":
+        return None
+    return RoomTaken(
+        around=shares.around,
+        taken=shares.taken,
+        pieces=shares.pieces,
+        kept=shares.withheld.tokens,
+        why=shares.withheld.why,
+        left=shares.left,
     )
 
 
 def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
     """The pieces that went in for this call: what relevance chose, the best first, then what was given."""
     materials = {material.id: material for material in chosen.materials}
+    parts = {name: part for pin in chosen.outcome.pins.values() for name, part in pin.refs if part}
     found = [
         piece
         for decision in chosen.outcome.decisions
         if decision.action != "dropped" and decision.reason != THERE_ALREADY
-        for piece in _piece(decision, materials, recall)
+        for piece in _piece(decision, materials, recall, parts)
     ]
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
@@ -75,7 +111,7 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
 def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
     """The pieces that were looked at to be brought in and left out, the nearest first."""
     materials = {material.id: material for material in chosen.materials}
-    found: list[PassedOver] = []
+    found, shares = list[PassedOver](), chosen.outcome.shares
     for decision in chosen.outcome.decisions:
         if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
             continue
@@ -93,7 +129,10 @@ def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
             )
             found.append(piece)
         elif (candidate := recall.candidate(name)) is not None:
-            found.append(_passed_over(decision, candidate, recall))
+            piece = _passed_over(decision, candidate, recall)
+            if shares is not None and name in shares.parts:
+                piece.best, piece.best_room = shares.parts[name]
+            found.append(piece)
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 
@@ -114,7 +153,10 @@ def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) 
 
 
 def _piece(
-    decision: PruneDecision, materials: dict[str, Material], recall: Recall
+    decision: PruneDecision,
+    materials: Mapping[str, Material],
+    recall: Recall,
+    parts: Mapping[str, tuple[int, ...]],
 ) -> Iterator[BroughtIn]:
     name, is_part = decision.block_id, decision.action == "degraded"
     material, candidate = materials.get(name), recall.candidate(name)
@@ -143,6 +185,7 @@ def _piece(
             features=features,
             words=shared(recall.query, snippet.text),
             text=snippet.text,
+            spans=spans_of(snippet.text, parts[name]) if is_part and name in parts else [],
         )
 
 

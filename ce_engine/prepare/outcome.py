@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin
-from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN, MESSAGE
+from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN, MESSAGE, RoomShares
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.choose.standing_context import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
@@ -53,6 +53,8 @@ class Outcome:
     contexts: dict[str, str] = field(default_factory=dict)
     texts: InputTexts = NO_TEXTS
     recall: RecallReport | None = None  # how it was looked for what comes back
+    shares: RoomShares | None = None  # where the tokens went that were free for it
+    near_pin: tuple[str, float] | None = None  # the nearest quoted before, and its score
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`

@@ -29,6 +29,7 @@ from ce_engine.prepare.choose.candidates import (
     goes_back,
     lost_decision,
     named_alone,
+    nearest_pinned,
     nominate,
     not_looked_at,
     parted,
@@ -421,6 +422,7 @@ class _Assembly:
         made.decisions += lost
         if self.out.recall is not None:
             self.out.recall.most = most or 0
+        self.out.shares = made.shares
         is_full = found >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
         rest = () if most is None else self.sources.unread()
@@ -470,6 +472,8 @@ class _Assembly:
             most = left - int(free * (1 - share))
             near, made = new, self._nominate(new, query, most, is_bought=True)
             made.missed = False  # for what may be needed, nothing gives way
+        pinned = nearest_pinned(found, self._pinned, query)
+        self.out.near_pin = (pinned.id, pinned.score) if pinned is not None else None
         there = {each.id for each in near} | self._pinned
         sources, locale = self.sources, self.config.locale
         far = [each for each in found if each.id not in there]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ce_engine.schema.document import Schema
+from ce_engine.schema.document import Schema, additive
 from ce_engine.schema.enums import Role
 from ce_engine.schema.report import PruneDecision, RecallReport, Report
 
@@ -100,6 +100,7 @@ class BroughtIn(Schema):
         features: what the score is made of, the most first (`LexicalIndex.explain`).
         words: of the question that it has, as it has them.
         text: as it is stored, redacted.
+        spans: of one that went in in part, which of its characters did, each from and to, where that is known.
     """
 
     id: str
@@ -112,6 +113,7 @@ class BroughtIn(Schema):
     features: dict[str, float] = Field(default_factory=dict)
     words: list[str] = Field(default_factory=list)
     text: str = ""
+    spans: list[tuple[int, int]] = Field(default_factory=list, exclude_if=lambda spans: not spans)
 
 
 class PassedOver(Schema):
@@ -127,6 +129,8 @@ class PassedOver(Schema):
         at: when (UTC, ISO 8601), if that is known.
         score: its relevance; `None` of what relevance did not find.
         features: what the score is made of, the most first (`LexicalIndex.explain`).
+        best: tokens that its best sentences need, where those had no room either.
+        best_room: tokens that were left of what might be taken then.
     """
 
     id: str
@@ -134,6 +138,8 @@ class PassedOver(Schema):
     reason: str
     tokens: int
     room: int | None = None
+    best: int | None = additive()
+    best_room: int | None = additive()
     who: str = ""
     at: str = ""
     score: float | None = None
@@ -152,6 +158,44 @@ class BroughtInBefore(Schema):
     asked: str
     ids: list[str]
     tokens: int
+
+
+class RoomTaken(Schema):
+    """Where the tokens went that were free for what comes back, which are the sum of all but `pieces`.
+
+    Attributes:
+        around: for the words around quotes.
+        taken: by the pieces.
+        pieces: how many were taken.
+        kept: free, and kept from what comes back.
+        why: the reason for that, as in `PruneDecision.reason`.
+        left: nobody's; below 0 where fewer were free than the words around quotes need.
+    """
+
+    around: int
+    taken: int
+    pieces: int
+    kept: int
+    why: str
+    left: int
+
+    @property
+    def free(self) -> int:
+        return self.around + self.taken + self.kept + self.left
+
+
+class NearestThere(Schema):
+    """The message that was nearest to the question of those that went out.
+
+    Attributes:
+        id: of the stored message.
+        score: its relevance.
+        is_quoted: whether it stands quoted before an earlier question, and is no message of its own.
+    """
+
+    id: str
+    score: float
+    is_quoted: bool
 
 
 class Explanation(Schema):
@@ -178,6 +222,10 @@ class Explanation(Schema):
     """The budget that the lane's earlier cut was made for; 0 where there was none."""
     recall: RecallReport | None = None
     """How it was looked for what comes back; only beside another configuration."""
+    taken: RoomTaken | None = additive()
+    """Where the tokens went that were free for what comes back; `None` where nothing was looked at."""
+    nearest: NearestThere | None = additive()
+    """What was as near as the pieces that were passed over as `not_nearer`; `None` where none were."""
 
 
 Replay.model_rebuild()

@@ -16,13 +16,13 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11010,
-    "ce_engine/audit": 4010,
+    "ce_engine/apps": 11120,
+    "ce_engine/audit": 4050,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 4940,
+    "ce_engine/prepare": 4980,
     "ce_engine/runtime": 1480,
-    "ce_engine/schema": 3080,
+    "ce_engine/schema": 3110,
     "ce_engine/sessions": 1725,
     "ce_engine/stores": 8570,
     "ce_engine/testing": 2440,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ce_engine.apps.present.html_text import clip
 from ce_engine.apps.present.output import clipped, moment, number, print_under, printable, short_id
 from ce_engine.schema.replay import BroughtIn, Explanation
 
@@ -14,6 +15,9 @@ from ce_engine.schema.replay import BroughtIn, Explanation
 INDENT = 8
 WORDS = 8
 """Shared words that are shown."""
+
+SENT_CHARS, UNSENT_CHARS = 4000, 200
+"""Characters that are shown of a stretch of a piece that went out in part, and of one that did not."""
 
 FEATURES = {
     "words": "own words",
@@ -66,6 +70,18 @@ def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, in
         print_under(screen, INDENT, said, before="stays")
     if any(piece.features for piece in found.brought_in):
         print_under(screen, 0, LEGEND, style="dim")
+
+
+def sent_stretches(piece: BroughtIn) -> list[tuple[bool, str, int]]:
+    """The text of a piece in stretches: whether each went out, its beginning, and how many characters are behind it."""
+    found, at = list[tuple[bool, str, int]](), 0
+    for begin, end in [*piece.spans, (len(piece.text), len(piece.text))]:
+        for is_sent, stretch in ((False, piece.text[at:begin]), (True, piece.text[begin:end])):
+            shown, more = clip(stretch, SENT_CHARS if is_sent else UNSENT_CHARS)
+            if stretch:
+                found.append((is_sent, shown, more))
+        at = end
+    return found
 
 
 def _pieces(count: int) -> str:

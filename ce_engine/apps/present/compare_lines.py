@@ -42,8 +42,8 @@ def shown(name: str, say: Say = ENGLISH) -> str:
 
 
 def _models(names: Iterable[str], say: Say) -> str:
-    """Models, of which a framework may have named none."""
-    return ", ".join(name or say("models without a name") for name in names)
+    """Names of models, and what stands for one that no framework gave."""
+    return say(", ").join(name or say("a model that the framework did not name") for name in names)
 
 
 def subject(by: str) -> str:

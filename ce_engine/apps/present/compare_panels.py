@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, cached_words, effect
 from ce_engine.apps.present.compare_lines import (
@@ -15,6 +15,7 @@ from ce_engine.apps.present.compare_lines import (
 )
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import number, percent
+from ce_engine.apps.present.vocabulary import estimator_words
 from ce_engine.audit.compare.figures import Comparison, Figures, Spread
 
 
@@ -44,11 +45,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A group with a value, and what is drawn under them."""
+    """A group with a value, and what is drawn under them; `counted` by what, where groups differ in that."""
 
     name: str
     value: str
     parts: Sequence[Part] = ()
+    counted: str = ""
     ranges: Sequence[Range] = ()
 
 
@@ -135,15 +137,36 @@ def _saved_cost(total: Figures, amounts: Amounts, say: Say) -> Tile:
 
 def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> Iterator[Panel]:
     """The charts of these groups, for which there is something to draw."""
+    counted = _counted(rows, say)
     if any(f.beside.calls for _, f in rows):
-        yield _costs(rows, amounts_of(comparison), say)
+        yield _told(_costs(rows, amounts_of(comparison), say), counted)
     if rows:
-        yield _tokens(rows, say)
-        yield _sent(rows, say)
+        yield _told(_tokens(rows, say), counted)
+        yield _told(_sent(rows, say), counted)
     if comparison.prices and any(figures.cost for _, figures in rows):
         yield _billed(rows, comparison.prices.currency, say)
     if any(figures.latency_ms or figures.first_token_ms for _, figures in rows):
         yield _times(rows, say)
+
+
+def _counted(rows: Sequence[Row], say: Say) -> dict[str, str]:
+    """By what each group's tokens are counted, where that is not the same in all."""
+    counters = {shown(name, say): f.counters for name, f in rows}
+    if len({counter for each in counters.values() for counter in each}) < 2:
+        return {}
+    return {
+        name: say(
+            "tokens counted by {names}",
+            names=say(", ").join(estimator_words(each, say) for each in found),
+        )
+        for name, found in counters.items()
+        if found
+    }
+
+
+def _told(panel: Panel, counted: Mapping[str, str]) -> Panel:
+    bars = [replace(bar, counted=counted.get(bar.name, "")) for bar in panel.bars]
+    return replace(panel, bars=bars)
 
 
 def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
-from ce_engine.schema.replay import PassedOver
+from ce_engine.schema.replay import PassedOver, RoomTaken
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 
@@ -64,6 +64,19 @@ PASSED = {
 }  # fmt: skip
 """Why a piece that had no room was not brought back, where it is known how much it needed."""
 
+NO_QUOTES = "Quoted, it needs {tokens} tokens; {free} were free, and the words around quotes alone need {around}."
+"""The same, where nothing could be quoted."""
+
+LATER = "Smaller pieces took {tokens} of them after it."
+BEST = "Its best sentences need {tokens} tokens, and {room} were left then of what might be taken."
+
+KEPT = {
+    "over_reserve": "{tokens} kept so that the new cut lasts",
+    "over_share": "{tokens} kept for an agent's next steps",
+    "over_credit": "{tokens} kept, as the calls have not saved more by now",
+}
+"""What tokens are kept for that are free, by `RoomTaken.why`."""
+
 NOT_NEARER = "The question was not seen to go back to what was said earlier: only what is nearer to it than what stands there is added, and this is not."  # fmt: skip
 """Why a piece was not brought back in a talk whose cut stands."""
 
@@ -116,11 +129,12 @@ def moved_in(turns: Sequence[TurnRow], turn: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The reasons of one turn, in words; `moved_in` is the turn that made its cut."""
+    """The reasons of one turn, in words; `moved_in` is the turn that made its cut, `taken` where its room went."""
 
     report: Report
     moved_in: int | None = None
     say: Say = ENGLISH
+    taken: RoomTaken | None = None
 
     def of(self, reason: tuple[str, str]) -> str:
         """Why a message went out or did not."""
@@ -136,7 +150,21 @@ class Reasons:
             return self.say(NOT_NEARER)
         if words is None or piece.room is None:
             return reason_words(("dropped", piece.reason), self.say)
-        return self.say(words, tokens=piece.tokens, room=piece.room)
+        return " ".join(self._without_room(piece, words, piece.room))
+
+    def _without_room(self, piece: PassedOver, words: str, room: int) -> Iterator[str]:
+        """What it needed, and what there was; so that it adds up to what was free in the turn."""
+        say, taken = self.say, self.taken
+        if taken is not None and taken.left < 0 and not taken.pieces:
+            yield say(NO_QUOTES, tokens=piece.tokens, free=taken.free, around=taken.around)
+            return
+        yield say(words, tokens=piece.tokens, room=room)
+        if taken is not None:
+            left = taken.left + (taken.kept if piece.reason == "over_budget" else 0)
+            if room > left >= 0:
+                yield say(LATER, tokens=room - left)
+        if piece.best is not None and piece.best < piece.tokens:
+            yield say(BEST, tokens=piece.best, room=piece.best_room or 0)
 
     def not_recalled(self) -> str:
         """Why a message that is left out was not looked at to be brought back; `""` where that is not stored."""
@@ -156,5 +184,24 @@ class Reasons:
         if recall is not None and recall.goes_back is not None:
             found.append(say(GOES_BACK[recall.goes_back]))
         if recall is not None:
-            found.append(say("{room} tokens were free for what comes back", room=recall.room))
+            room = self.taken.free if self.taken is not None else recall.room
+            free = say("{room} tokens were free for what comes back", room=room)
+            found.append(say(": ").join([free, *self._shares()]))
         return found
+
+    def _shares(self) -> list[str]:
+        """Where the tokens went that were free, in one text; none where that is not known."""
+        taken, say = self.taken, self.say
+        if taken is None or taken.free <= 0:
+            return []
+        if taken.left < 0:
+            few = "too few for the words around quotes, which need {tokens}"
+            return [] if taken.pieces else [say(few, tokens=taken.around)]
+        one, several = "{tokens} for {count} piece", "{tokens} for {count} pieces"
+        parts = [
+            say("{tokens} for the words around quotes", tokens=taken.around),
+            say(one, several, tokens=taken.taken, count=taken.pieces) if taken.pieces else "",
+            say(KEPT[taken.why], tokens=taken.kept) if taken.kept and taken.why in KEPT else "",
+            say("{tokens} left over", tokens=taken.left),
+        ]
+        return [say(", ").join(filter(None, parts))]

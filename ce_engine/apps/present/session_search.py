@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.apps.present.links import arguments
+from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
@@ -23,7 +24,7 @@ class Hit:
     """One place where a text stands.
 
     Attributes:
-        kind: `message` or `evidence`.
+        kind: `message`, `evidence` or `rule`.
         id: its id.
         who: its role and author, or its source.
         before: what stands before the text.
@@ -56,10 +57,18 @@ class Hits:
         return cls(ordered[:MOST], max(0, len(ordered) - MOST))
 
 
-def search(document: SessionDocument, turns: Sequence[TurnRow], text: str) -> Hits:
-    """Look for a text in all messages, the tools that they ask for, and evidence, whatever the case of its letters."""
+def search(
+    document: SessionDocument, turns: Sequence[TurnRow], text: str, rules: Sequence[RuleOut] = ()
+) -> Hits:
+    """Look for a text in rules that went out, all messages, the tools that they ask for, and evidence.
+
+    Whatever the case of its letters is.
+    """
     wanted, found = text.casefold(), list[Hit]()
-    first = _first_turns(document, turns)
+    first = _first_turns(document, turns) | {each.id: each.since for each in rules}
+    for each in rules:
+        if (place := _best((each.rule.text,), wanted)) is not None:
+            found.append(_hit("rule", each.id, "", place, len(text), first))
     for message in document.session.messages:
         who = message.author.id if message.author else message.role.value
         if message.message_id and (place := _best(_texts(message), wanted)) is not None:

@@ -153,7 +153,8 @@ def turn_rows(
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
     rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
     _note_standing(rows, standing_before(found))
-    told = Reasons(report, moved_in(links.turns, replay.turn), say)
+    taken = found.taken if found else None
+    told = Reasons(report, moved_in(links.turns, replay.turn), say, taken)
     for row, reason in zip(rows, exact_reasons(rows), strict=True):
         row.why = told.of(reason)
         if row.passed_over:

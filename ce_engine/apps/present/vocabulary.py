@@ -40,6 +40,7 @@ AS_THEY_ARE = (
     *("forbidden", "error"),  # ends of tools
     *("kept", "dropped", "degraded", "shortened", "extended", "injected", "restored"),  # decisions
     *("message", "evidence", "constraints", "tasks", "blocks", "summary", "conflicts"),
+    *("must", "high", "medium", "low"),  # priorities of rules
     *("image", "file", "audio", "video", "unreadable"),  # attachments
 )
 """Values that are words already, for the translators."""

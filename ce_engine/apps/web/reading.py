@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -14,7 +14,7 @@ from ce_engine.apps.cli.reading import engine_on, reading
 from ce_engine.apps.web.read_once import ReadOnce, reading_once
 from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
-from ce_engine.errors import ScopeViolationError, SessionNotFoundError
+from ce_engine.errors import ScopeViolationError, SessionNotFoundError, SettingForgedError
 from ce_engine.ports.audit import Authorize
 from ce_engine.schema.audit import Action
 from ce_engine.schema.environment import AUDIT_LOG
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ce_engine.create import ContextEngine
     from ce_engine.ports.store import Store
     from ce_engine.schema.rows import SessionInfo
+    from ce_engine.schema.settings import Constraint
 
 
 def operators_right(actor: str, action: Action, scope: Scope) -> bool:  # noqa: ARG001 - the port's
@@ -152,6 +153,13 @@ class Reader:
             self._engine = engine_on(self.store)
             self._engine.authorize = operators_right  # `looking` has asked
         return self._engine
+
+    async def rules(self, scope: Scope) -> Sequence[Constraint]:
+        """The rules of a session's owner, as they are set now; none where they are not what was set."""
+        try:
+            return await self.engine().constraints.list(scope)
+        except SettingForgedError:
+            return ()
 
     async def close(self) -> None:
         """Let go of the engine, if there is one; the store is its opener's."""

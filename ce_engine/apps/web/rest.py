@@ -47,7 +47,8 @@ def rest_of(
         return {"rest_count": 0, "rest": []}
     turns = links.turns
     number = next(n for n, each in enumerate(turns, 1) if each.turn_id == row.turn_id)
-    told = Reasons(report, moved_in(turns, number), say)
+    taken = found.taken if found is not None else None
+    told = Reasons(report, moved_in(turns, number), say, taken)
     ids = {each.message.message_id or "" for each in shown if each.message}
     others = RestOfSession(row, links, rows, ids, found, told, say)
     messages = others.found(find)

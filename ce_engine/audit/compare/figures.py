@@ -97,7 +97,7 @@ class Figures:
     `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`,
     and `cacheable` the part of it that stands in prefixes as long as their models cache. `usage_told` counts the calls whose provider told its
     tokens. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
-    different pieces.
+    different pieces. `counters` are what counted the tokens.
     """
 
     calls: int
@@ -131,6 +131,7 @@ class Figures:
     redactions: int
     degradations: int
     degradation_codes: dict[str, int] = field(default_factory=dict)
+    counters: tuple[str, ...] = ()
 
     @property
     def tokens_without(self) -> int:
@@ -208,6 +209,7 @@ def figures(
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
     codes = Counter(code for call in calls for code in call.degradations)
+    used = {(call.user, call.session, one) for call in calls for one in call.evidence}
     return Figures(
         calls=len(calls),
         own=sum(call.agent == OWN for call in calls),
@@ -236,13 +238,17 @@ def figures(
         over_budget=sum(call.over_budget for call in calls),
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
-        evidence_used=len(
-            {(call.user, call.session, one) for call in calls for one in call.evidence}
-        ),
+        evidence_used=len(used),
         redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
+        counters=_counters(calls),
     )
+
+
+def _counters(calls: Iterable[CallRecord]) -> tuple[str, ...]:
+    """What counted their tokens."""
+    return tuple(sorted({call.counter for call in calls if call.counter}))
 
 
 def _told_cached(calls: Iterable[CallRecord]) -> int | None:

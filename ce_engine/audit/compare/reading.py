@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from sys import intern
 from typing import Any
 
 from ce_engine.audit.compare.records import OWN, CallRecord
@@ -162,6 +163,7 @@ def _of_report(stored: Mapping[str, Any]) -> dict[str, Any]:
         "over_budget": stored.get("over_budget", False),
         "evidence": stored.get("injected_evidence_ids", ()),
         "redacted": frozenset(each["evidence_id"] for each in stored.get("redactions", ())),
+        "counter": intern(str(stored.get("estimator", ""))),
         "degradations": tuple(
             dict.fromkeys(code.partition(":")[0] for code in stored.get("degradations", ()))
         ),

@@ -37,6 +37,7 @@ class CallRecord:
         evidence: ids of what its answer rests on, or was given.
         redacted: pieces in which something was redacted.
         degradations: codes, each once.
+        counter: what counted `sent`, as `Report.estimator` has it.
     """
 
     session: str
@@ -69,6 +70,7 @@ class CallRecord:
     evidence: frozenset[str] = frozenset()
     redacted: frozenset[str] = frozenset()
     degradations: tuple[str, ...] = ()
+    counter: str = ""
     tool_calls: int = 0
     tool_errors: int = 0
 

@@ -77,6 +77,22 @@ class Withheld:
     why: str = OVER_BUDGET
 
 
+@dataclass(frozen=True, slots=True)
+class RoomShares:
+    """Where the tokens go that are free for what comes back; all but `parts` add up to them.
+
+    `around`: the words around quotes; `taken`: by so many `pieces`; `left` is below 0 where there were fewer than
+    `around`. `parts`: of pieces whose best sentences did not fit, by id, what those need and what was left then.
+    """
+
+    around: int
+    taken: int
+    pieces: int
+    left: int
+    withheld: Withheld
+    parts: Mapping[str, tuple[int, int]]
+
+
 @dataclass(slots=True)
 class Nomination:
     """Candidates with their blocks, and the tokens that are left.
@@ -90,9 +106,22 @@ class Nomination:
     missed: bool = False
     excerpts: set[str] = field(default_factory=set)
     decisions: list[PruneDecision] = field(default_factory=list)
+    around: int = 0
+    withheld: Withheld = field(default_factory=Withheld)
+    parts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def take(self, candidate: Candidate, cost: int) -> None:
-        """Let a candidate in, for so many tokens."""
+    @property
+    def shares(self) -> RoomShares:
+        """Where the tokens went."""
+        taken = sum(block.token_estimate for _, block in self.chosen)
+        count, left = len(self.chosen), self.left
+        return RoomShares(self.around, taken, count, left, self.withheld, self.parts)
+
+    def take(self, candidate: Candidate, cost: int, *, is_part: bool) -> None:
+        """Let a candidate in, for so many tokens, or its best sentences alone."""
+        if is_part:
+            self.excerpts.add(candidate.id)
+            self.missed = True
         self.left -= cost
         self.chosen.append((candidate, candidate_block(candidate, cost)))
 
@@ -215,8 +244,9 @@ def nominate(
     `withheld`.
     """
     sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
-    left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
-    made = Nomination([], left)
+    around = sources.count(quote(knowledge([], locale), locale)) + FRAMING
+    left -= around
+    made = Nomination([], left, around=around, withheld=withheld)
     shorter = SentenceChooser(query, sources, locale, left)
     for place, whole in enumerate(found):
         text, must = _said(whole.snippet), whole.priority is Priority.MUST
@@ -236,20 +266,23 @@ def nominate(
         day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
         cost += headings.cost(day)
         if not has_room or (cost > made.left and not must):
-            made.miss(_without_room(made, whole, cost, headings, withheld))
+            made.miss(_without_room(made, whole, cost, headings, is_part=is_excerpt))
             continue
-        if is_excerpt:
-            made.excerpts.add(whole.id)
-        made.missed |= is_excerpt
         headings.days |= {day, day[:4]}
-        made.take(candidate, cost)
+        made.take(candidate, cost, is_part=is_excerpt)
     return made.with_free(withheld)
 
 
 def _without_room(
-    made: Nomination, whole: Candidate, cost: int, headings: Headings, withheld: Withheld
+    made: Nomination, whole: Candidate, cost: int, headings: Headings, *, is_part: bool
 ) -> PruneDecision:
-    """The decision on a candidate that did not fit: what it needs, what was free, and why it was no more."""
+    """The decision on a candidate that did not fit: what it needs, what was free, and why it was no more.
+
+    The `cost` is that of its best sentences where it `is_part`, 0 where none was counted.
+    """
+    withheld = made.withheld
+    if is_part and cost:
+        made.parts[whole.id] = cost, max(0, made.left)
     told = lost_decision(whole, headings.sources, headings.locale, OVER_BUDGET)
     told.token_estimate = max(told.token_estimate, cost)
     free = max(0, made.left)
@@ -444,14 +477,22 @@ def worth_adding(
     new = [candidate for candidate in found if candidate.id not in pinned]
     if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
         return new
+    there = nearest_pinned(found, pinned, query)
+    least = near * max(nearest(), there.score if there is not None else 0.0)
+    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
+
+
+def nearest_pinned(
+    found: Iterable[Candidate], pinned: Collection[str], query: str
+) -> Candidate | None:
+    """The nearest message of those that stand quoted before earlier questions, but for the same question."""
     asks = query.strip().casefold()
-    there = [
-        c.score
+    there = (
+        c
         for c in found
         if c.id in pinned and c.id.startswith(MESSAGE) and c.snippet.text.strip().casefold() != asks
-    ]
-    least = near * max([nearest(), *there])
-    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
+    )
+    return max(there, key=lambda c: c.score, default=None)
 
 
 def with_results(

@@ -342,6 +342,18 @@ def _sentences(text: str) -> list[str]:
     return [match.group() for match in _SENTENCE.finditer(text)] or [text]
 
 
+def spans_of(text: str, chosen: Sequence[int]) -> list[tuple[int, int]]:
+    """Where these sentences of a text stand in it, from and to; those of neighbours as one."""
+    places = [match.span() for match in _SENTENCE.finditer(text)] or [(0, len(text))]
+    spans: list[tuple[int, int]] = []
+    for position in chosen:
+        begin, end = places[position]
+        if spans and spans[-1][1] == begin:
+            begin = spans.pop()[0]
+        spans.append((begin, end))
+    return spans
+
+
 def some_of(text: str, chosen: Sequence[int]) -> str:
     """These sentences of a text, as one."""
     sentences = _sentences(text)

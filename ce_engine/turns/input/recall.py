@@ -80,6 +80,8 @@ class Recall:
         self.documents = list(memory.documents) if memory else []
         self.query, self.sent = "", list[int]()
         self.looked_at: set[str] = set()
+        self.near_sent: tuple[str, float] | None = None
+        """The entry that `nearest` found last, by its message's id, with its score."""
         self._entries: dict[int, Candidate] = {}
         self._open: dict[int, bool] = {}
         self.conflicts: list[ConflictRecord] = []
@@ -268,6 +270,7 @@ class Recall:
         found = self.view.search_messages(
             query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
         )
+        self.near_sent = (entries[found[0][0]].message_id, found[0][1]) if found else None
         return found[0][1] if found else 0.0
 
     def around(self, query: str, sent: frozenset[int], asked: int) -> float:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
+from ce_engine.apps.present.rules_out import rules_out
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
@@ -61,7 +62,15 @@ async def session(request: Request) -> Response:
         spots=[_first(each) for each in spots(turns, say)],
         columns=_columns(found, scope),
         turn_count=len(turns),
+        questions=_questions(turns, lane),
     )
+
+
+def _questions(turns: Sequence[TurnRow], lane: str | None) -> int:
+    """How many questions the calls are of; 0 where that is no other number, or calls of a framework do not tell."""
+    asked = [row.request_id for row in turns if lane is None or row.lane == lane]
+    questions = len(set(asked))
+    return questions if all(asked) and questions < len(asked) else 0
 
 
 def _start(wanted: str, turns: int) -> int:
@@ -205,6 +214,7 @@ async def costs(request: Request) -> Response:
         document=document,
         scope=scope,
         turn_count=len(numbers),
+        questions=_questions(turns, lane),
         sums=spent.figures,
         amounts=spent.sums,
         lines=list(spent.lines(say)),
@@ -227,9 +237,14 @@ async def find(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope) if wanted else None
         turns = await reader.store.list_turns(scope) if wanted else []
-    hits = search(document, turns, wanted) if document is not None else None
+        rules = rules_out(await reader.rules(scope), turns) if wanted else []
+    say = taste_of(request).language
+    hits = search(document, turns, wanted, rules) if document is not None else None
     where = _where(hits, document, turns) if hits is not None and document is not None else {}
-    answer = page(request, "session_find.html", scope=scope, hits=hits, find=wanted, where=where)
+    told = {each.id: each.words(scope.user_id, say) for each in rules}
+    answer = page(
+        request, "session_find.html", scope=scope, hits=hits, find=wanted, where=where, rules=told
+    )
     more = {"lane": query["lane"]} if "lane" in query else {}
     # Who comes back to the page, or goes on from it, has the word still.
     answer.headers["HX-Replace-Url"] = session_url(

@@ -15,18 +15,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
-from ce_engine.apps.present.brought_in import FEATURES, LEGEND
+from ce_engine.apps.present.brought_in import FEATURES, LEGEND, sent_stretches
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
+from ce_engine.apps.present.rules_out import rules_out
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
     folded,
+    standing_before,
     turn_rows,
 )
 from ce_engine.apps.present.turns import BROKEN
@@ -107,6 +109,7 @@ async def turn(request: Request) -> Response:
         stored = await _stored_turn(request, reader, scope)
         again = await _again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
+        other["rules"] = await _rules(reader, stored, again.found, say)
     links, report = Links(stored.document, stored.turns), stored.report
     rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
     find = query.get("find", "").strip()
@@ -117,7 +120,7 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(stored, say),
         **_figures(stored, report, say),
-        **_reasons(stored, report, say),
+        **_reasons(stored, report, again.found, say),
         **_costs(reader, stored, say),
         rows=shown if find else folded(shown),
         hits=len(hits),
@@ -132,13 +135,16 @@ async def turn(request: Request) -> Response:
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
         **_whereabouts(stored, shown),
-        asked_turns={
-            row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))
-        },
+        asked_turns=_asked_turns(stored),
         **_scores(say),
         conflicts=sides,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
+
+
+def _asked_turns(stored: StoredTurn) -> dict[str | None, int]:
+    """The first turn that answers each message, by its id."""
+    return {row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))}
 
 
 def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
@@ -154,13 +160,29 @@ def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
 def _recall(found: Explanation | None) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
     if found is None:
-        return {"brought": [], "earlier": [], "passed": [], "asked": ""}
+        return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
     return {
         "brought": found.brought_in,
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
+        "stretches": sent_stretches,
+        "nearest": found.nearest,
+        "stands_before": standing_before(found),
     }
+
+
+async def _rules(
+    reader: Reader, stored: StoredTurn, found: Explanation | None, say: Say
+) -> dict[str, str]:
+    """Whose the rules are that went out, and since when, by their ids; of those that are set still."""
+    pieces = list[BroughtIn | PassedOver]()
+    if found is not None:
+        pieces = [*found.brought_in, *found.passed_over]
+    if not any(piece.id.startswith("c:") for piece in pieces):
+        return {}
+    user, rules = stored.scope.user_id, await reader.rules(stored.scope)
+    return {each.id: each.words(user, say) for each in rules_out(rules, stored.turns)}
 
 
 def _scores(say: Say) -> dict[str, Any]:
@@ -254,11 +276,14 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
     }
 
 
-def _reasons(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+def _reasons(
+    stored: StoredTurn, report: Report | None, found: Explanation | None, say: Say
+) -> dict[str, Any]:
     """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
     if report is None:
         return {}
-    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say)
+    taken = found.taken if found is not None else None
+    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say, taken)
     return {"notes": told.notes(), "passed_words": told.passed}
 
 
@@ -369,7 +394,9 @@ def _not_quoted(report: Report | None, other: Explanation, say: Say) -> Any:
     """What says why a piece did not come in with the other setting."""
     if report is None:
         return None
-    return Reasons(report.model_copy(update={"recall": other.recall}), say=say).passed
+    return Reasons(
+        report.model_copy(update={"recall": other.recall}), say=say, taken=other.taken
+    ).passed
 
 
 async def what_if(request: Request) -> Response:

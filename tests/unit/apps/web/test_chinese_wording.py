@@ -23,7 +23,7 @@ PAGES = (
     "/compare",
 )
 HALF = re.compile(
-    r"[\u4e00-\u9fff] ?\((?!--)|[\u4e00-\u9fff]; |[\u4e00-\u9fff]: |[\u4e00-\u9fff]\. "
+    r"[\u4e00-\u9fff] ?\((?!--)|[\u4e00-\u9fff]; |[\u4e00-\u9fff]: |[\u4e00-\u9fff]\. |[\u4e00-\u9fff], |, ?[\u4e00-\u9fff]"
 )
 ORDER = re.compile(r"轮次 \d")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from starlette.testclient import TestClient
 
 from ce_engine.audit.compare.reading import read_calls
 from ce_engine.stores import open_store
-from tests.unit.apps.web.visiting import read, status, texts, visit
+from tests.hosts.cli_host import url_of
+from tests.hosts.compare_host import Told, put
+from tests.unit.apps.web.visiting import plain, read, status, texts, visit
 
 
 def cells(html: str) -> dict[str, list[str]]:
@@ -64,3 +67,32 @@ def test_the_tag_that_says_the_framework_is_no_choice_beside_the_framework(
     assert 'value="framework"' in html
     assert "tag:framework" not in html
     assert "framework=langchain" not in html + read(many_pages, "/")
+
+
+EXACT = {"estimator": "tiktoken o200k_base (exact)"}
+BOUND = {"estimator": "tiktoken o200k_base + 20 % (upper bound)"}
+
+
+def test_groups_that_are_counted_in_other_ways_say_so_beside_their_bars(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ce.db")
+    put(url, "s", [Told("acme", report=EXACT)])
+    put(url, "t", [Told("blue", report=BOUND)])
+    with visit(url) as client:
+        html = read(client, "/compare")
+        groups = [plain(f"<div{group}") for group in html.split('<div class="group"')[1:]]
+        alike = read(client, "/compare?framework=acme")
+    counted = [group for group in groups if "tokens counted by" in group]
+    assert any("acme" in group and "(exact)" in group for group in counted)
+    assert any("blue" in group and "(upper bound)" in group for group in counted)
+    assert "tokens counted by" not in alike
+
+
+def test_a_model_that_nobody_named_is_told_as_that(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ce.db")
+    put(url, "s", [Told(model=""), Told(model="gpt-4o-mini")])
+    with visit(url) as client:
+        text = plain(read(client, "/compare"))
+        chinese = plain(read(client, "/compare", **{"accept-language": "zh"}))
+    assert "a model that the framework did not name" in text
+    assert "(none)" not in text
+    assert "框架没有说明的模型" in chinese

@@ -18,7 +18,7 @@ from ce_engine.schema.rows import PutTurn, TurnRow
 from ce_engine.schema.scope import Scope
 from tests.hosts.cli_host import TALK, ce, url_of
 from tests.unit.apps.web.hostile import RAW, SCOPE, fill_hostile
-from tests.unit.apps.web.visiting import texts, visit
+from tests.unit.apps.web.visiting import plain, texts, visit
 
 
 PAGE = session_url(TALK.user_id, TALK.session_id)
@@ -200,3 +200,19 @@ def test_a_turn_is_opened_by_its_number(talk_pages: TestClient) -> None:
 def test_the_search_stands_above_the_picture(talk_pages: TestClient) -> None:
     html = talk_pages.get(PAGE).text
     assert html.index('type="search"') < html.index('class="timeline"')
+
+
+def test_calls_are_told_apart_from_the_questions_that_they_are_for(talk_pages: TestClient) -> None:
+    who = {"id": TALK.session_id, "user": TALK.user_id}
+    for address in ("/session", "/session/costs"):
+        text = plain(talk_pages.get(address, params=who).text)
+        assert "15 turns, each a call of a model, for 14 questions" in text
+
+
+def test_going_to_a_turn_and_looking_for_a_word_stand_apart(talk_pages: TestClient) -> None:
+    who = {"id": TALK.session_id, "user": TALK.user_id}
+    html = talk_pages.get("/session", params=who).text
+    box = html.partition('id="find-title"')[2].partition("</section>")[0]
+    assert 'name="find"' in box
+    assert "Go to turn" not in box
+    assert 'aria-label="Go to turn"' in html.partition('id="find-title"')[0]

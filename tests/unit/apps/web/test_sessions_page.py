@@ -13,7 +13,7 @@ from ce_engine.schema.rows import CreateSession, PutTurn
 from ce_engine.testing import samples
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import TALK
-from tests.unit.apps.web.visiting import read, sessions_of, status, texts, visit
+from tests.unit.apps.web.visiting import plain, read, sessions_of, status, texts, visit
 
 
 ALL = [f"chat-{number}" for number in (5, 4, 3, 2, 1, 0)]
@@ -181,3 +181,15 @@ def test_what_is_recorded_while_the_page_is_there_appears(empty_url: str) -> Non
         tries = (sessions_of(read(client, "/")) for _ in range(600))
         assert next(filter(None, tries)) == ["late"]
         assert any("Are you there?" in read(client, "/") for _ in range(600))  # its calls follow
+
+
+def test_a_look_for_sources_that_disagree_says_which_are_found(many_pages: TestClient) -> None:
+    html = read(many_pages, "/?mark=conflicts")
+    assert status(html).startswith("0 sessions")
+    assert "Prose is not read: two documents may contradict each other" in plain(
+        html.partition('id="list"')[2]
+    )
+    assert "Prose is not read" in html.partition('value="conflicts"')[0].rpartition("title=")[2]
+    assert "Prose is not read" not in plain(read(many_pages, "/").partition('id="list"')[2])
+    chinese = many_pages.get("/?mark=conflicts", headers={"accept-language": "zh"}).text
+    assert "不读取普通文字" in chinese.partition('id="list"')[2]
