@@ -268,7 +268,7 @@ def test_a_model_without_a_price_has_no_cost(url: str, prices: str) -> None:
 def test_a_model_that_nobody_named_is_said_to_have_no_name(url: str, prices: str) -> None:
     put(url, "s", [Told(), Told(model="")])
     text = ce("compare", "--prices", prices, "--store", url, columns=120).stdout
-    assert "have no price: models without a name" in text
+    assert "have no price: a model that the framework did not name" in text
 
 
 def test_a_json_table_and_what_is_wrong_with_others(url: str, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from starlette.testclient import TestClient
 
@@ -69,14 +67,6 @@ def test_a_line_tells_what_the_calls_of_a_session_tell(talk_pages: TestClient) -
 def test_a_choice_of_sessions(many_pages: TestClient, query: str, found: list[str]) -> None:
     read(many_pages, "/")
     assert sessions_of(read(many_pages, f"/?{query}")) == found
-
-
-def test_the_mark_of_conflicts_says_what_it_finds(many_pages: TestClient) -> None:
-    label = re.search(
-        r'<label[^>]*title="([^"]*)"><input[^>]*value="conflicts"', read(many_pages, "/")
-    )
-    assert label is not None
-    assert "what prose says is not compared" in label[1]
 
 
 def test_what_was_chosen_stays_in_the_form_and_in_the_links(many_pages: TestClient) -> None:
