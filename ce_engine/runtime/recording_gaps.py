@@ -42,20 +42,22 @@ class Gap:
 
 
 class Gaps:
-    """The gaps of all sessions that were not named yet."""
+    """The gaps of all sessions that were not named yet; of at most `MOST` sessions, the newest."""
+
+    MOST = 10_000
 
     def __init__(self) -> None:
-        self._gaps: dict[tuple[str, str, str], Gap] = {}
+        self._refused: dict[tuple[str, str, str], Gap] = {}
+        self._others: dict[tuple[str, str, str], Gap] = {}
+        self._is_full_told = False
 
     def add(self, scope: Scope, writes: Sequence[Write], refusal: str = "") -> None:
         """Count a group that is lost: the store refused it, or there was no room for it."""
-        if refusal and scope.key not in self._gaps:
+        if refusal and not self._has(scope):
             logger.warning("a group of records was refused (%s)", refusal)
-        elif not self._gaps:
+        elif not self._others and not self._refused:
             logger.warning("the buffer for records is full: what does not fit is lost, and counted")
-        gap = self._gaps.setdefault(scope.key, Gap(scope))
-        gap.refused = refusal or gap.refused
-        gap.add(writes)
+        self._at(scope, refusal).add(writes)
 
     def tell_late(self, writes: Sequence[Write]) -> None:
         """Say that something came for a session that was deleted meanwhile: no log of it can.
@@ -75,16 +77,35 @@ class Gaps:
 
     def note(self, scope: Scope, refusal: str) -> None:
         """The store refused a group, and took it when it was asked once more: nothing is lost."""
-        self._gaps.setdefault(scope.key, Gap(scope)).refused = refusal
+        self._at(scope, refusal)
 
     def refusal(self, scope: Scope) -> str:
         """The code with which groups of a session were refused that are lost; empty for none."""
-        gap = self._gaps.get(scope.key)
+        gap = self._refused.get(scope.key)
         return gap.refused if gap is not None and gap.groups else ""
 
     def pop(self, scope: Scope) -> list[Gap]:
         """Those that may be named now that the store has taken a group of this session."""
-        named = [gap for key, gap in self._gaps.items() if key == scope.key or not gap.refused]
-        for gap in named:
-            del self._gaps[gap.scope.key]
+        own = self._refused.pop(scope.key, None)
+        named = [*self._others.values(), *([own] if own is not None else [])]
+        self._others.clear()
         return named
+
+    def _has(self, scope: Scope) -> bool:
+        return scope.key in self._refused or scope.key in self._others
+
+    def _at(self, scope: Scope, refusal: str) -> Gap:
+        """The gap of a session, among those that were refused from its first refusal on."""
+        gap = self._refused.get(scope.key) or self._others.pop(scope.key, None) or Gap(scope)
+        gap.refused = refusal or gap.refused
+        gaps = self._refused if gap.refused else self._others
+        gaps[scope.key] = gap
+        if len(gaps) > self.MOST:
+            del gaps[next(iter(gaps))]
+            if not self._is_full_told:
+                self._is_full_told = True
+                logger.warning(
+                    "records of more than %d sessions are lost: the oldest of these gaps are not named",
+                    self.MOST,
+                )
+        return gap

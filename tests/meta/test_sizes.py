@@ -21,7 +21,7 @@ ROOMS = {
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4980,
-    "ce_engine/runtime": 1480,
+    "ce_engine/runtime": 1500,
     "ce_engine/schema": 3110,
     "ce_engine/sessions": 1725,
     "ce_engine/stores": 8570,
