@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, TypeAdapter, ValidationError
 
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -22,6 +22,20 @@ _FromList = Strict(False)
 _Named = Annotated[tuple[str, str], _FromList]
 _Known = Annotated[tuple[int, str], _FromList]
 _Run = Annotated[tuple[str, int], _FromList]
+
+
+def _part(ref: list[str | int]) -> list[str | int]:
+    """An id, and the sentences of it."""
+    if not [type(each) for each in ref[:2]] == [str, int] or str in map(type, ref[1:]):
+        raise ValueError
+    return ref
+
+
+_Refs = list[str | Annotated[list[str | int], AfterValidator(_part)]]
+_Pin = (
+    Annotated[tuple[str, _Refs], _FromList]
+    | Annotated[tuple[str, _Refs, list[list[str]]], _FromList]
+)
 
 
 class _Differing(BaseModel):
@@ -67,7 +81,9 @@ class _Archive(BaseModel):
     embedder: str = ""
     materials: list[_Named] = []
     summaries: list[_Named] = []
-    pins: list[list[Any]] = []
+    pins: list[_Pin] = []
+    new_pins: list[_Pin] = []
+    gone_pins: list[str] = []
     role: str = ""
     want: list[str] = []
     forms: dict[str, list[Any]] = {}

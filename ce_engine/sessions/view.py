@@ -87,6 +87,10 @@ class LaneMemory:
     below: BelowCut | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
+    turn_id: str = ""
+    """The last turn of this process."""
+    elsewhere: TurnRow | None = None
+    """A newer turn of another process, until what it left here is taken in."""
     documents: int = 0
     """Documents that the session had at its last call by hand."""
     input_tokens: int | None = None
@@ -240,8 +244,10 @@ class SessionView(SessionIndex):
             self._met(summary.redactor_version, summary.summary.content)
         self.summaries |= {row.anchor_message_id: row for row in state.summaries}
         self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
-        if state.newest_turn is not None:
-            self.spending.go_on(state.newest_turn)
+        if (turn := state.newest_turn) is not None:
+            self.spending.go_on(turn)
+            lane = self.lane(turn.lane)
+            lane.elsewhere = turn if turn.turn_id != lane.turn_id else None
 
     def _met(self, redactor_version: str, *texts: str) -> None:
         """Texts of another time: placeholders in them may be of whoever wrote them."""

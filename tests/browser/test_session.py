@@ -132,7 +132,7 @@ def test_the_word_goes_along_to_a_turn_by_its_bar_its_row_and_its_number(
     tab.go_back()
     expect(tab.locator("#hits mark").first).to_have_text("topic 3.")
     calm(tab)
-    tab.get_by_label("Go to turn").fill("5")
+    tab.get_by_role("spinbutton", name="Go to turn").fill("5")
     tab.keyboard.press("Enter")
     tab.wait_for_url(re.compile(r"/turn\?.*turn=5"))
     expect(tab.locator("h1")).to_contain_text("Turn 5 of 27")

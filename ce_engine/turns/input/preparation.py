@@ -35,6 +35,7 @@ from ce_engine.turns.input.history import History
 from ce_engine.turns.input.list_intake import ListIntake
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
+from ce_engine.turns.input.stored_candidates import follow
 from ce_engine.turns.input.tool_result_texts import results_of
 from ce_engine.turns.record.attachments import unreadable
 from ce_engine.turns.record.write_group import RecordGroup, put_turn
@@ -144,6 +145,10 @@ class Preparation:
             self.places = [None] * len(call.messages)
             self.history = History(view, call, self.counter)
             return
+        lane = view.lane(self.lane_key)
+        if lane.elsewhere is not None:
+            follow(view, lane.elsewhere, self.config.locale)
+            lane.elsewhere = None
         taken = ListIntake(call, self.records, self.counter, self.mates).take_in()
         self.places, self.question, self.new = taken.places, taken.question, taken.new
         self.archived = taken.archived
@@ -173,6 +178,7 @@ class Preparation:
             call.messages,
         )
         turn = self._open()
+        view.lane(self.lane_key).turn_id = turn.row.turn_id
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
         self._tell(turn.report, recall, done)

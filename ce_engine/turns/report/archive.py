@@ -267,10 +267,12 @@ class ArchiveWriter:
     def _sharing(self) -> dict[str, Any]:
         """Who called, what stood before questions, and the summaries that the session had."""
         call, view = self.call, self.records.view
-        stood = self.chosen.summary
+        stood, before, after = self.chosen.summary, self._pins(), self.chosen.outcome.pins
         known = view.summaries.values() if stood is None else [stood]
         return {
-            "pins": [_archived(anchor, pin) for anchor, pin in self._pins().items()],
+            "pins": [_archived(anchor, pin) for anchor, pin in before.items()],
+            "new_pins": [_archived(a, p) for a, p in after.items() if before.get(a) is not p],
+            "gone_pins": [anchor for anchor in before if anchor not in after],
             "has_news": self.chosen.sources.has_news,
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),

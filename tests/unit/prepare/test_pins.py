@@ -235,18 +235,63 @@ def test_another_lane_has_none_of_it(engine: ContextEngine) -> None:
     assert chat.sent[-1][: len(before)] == before
 
 
-def test_a_restart_costs_one_break(engine: ContextEngine) -> None:
+@pytest.mark.parametrize("stateless", [False, True])
+def test_another_process_leaves_it_where_it_stands(
+    engine: ContextEngine, *, stateless: bool
+) -> None:
+    """Of a server with several processes, say, each of which gets some of the requests."""
+    chat = Chat(engine, stateless=stateless)
+    start = len(chat.sent)
+    chat.ask(CODE, "7391.")
+    others = [create_context_engine(engine.store, CharBasedEstimator()) for _ in "ab"]
+    processes = [*others, engine]
+    for n in range(5):
+        assert chat.app.engine.sync.flush()
+        chat.app.engine = processes[n % 3]
+        chat.talk()
+    assert FACT in asked(chat.sent[start], CODE)
+    assert grows(chat.sent[start:])
+    assert asked(chat.sent[-1], CODE) == asked(chat.sent[start], CODE)
+    assert chat.app.engine.sync.flush()
+    chat.replays()
+    for other in others:
+        other.sync.close()
+
+
+def test_another_process_chooses_nothing_anew_between_the_tool_calls_of_a_turn(
+    engine: ContextEngine,
+) -> None:
+    chat = Chat(engine)
+    start = len(chat.sent)
+    prepared = chat.prepare(user(CODE))
+    others = [create_context_engine(engine.store, CharBasedEstimator()) for _ in "ab"]
+    for n, other in enumerate(others):
+        chat.app.commit(prepared, tool_calls((f"c{n}", "look", {"n": n})))
+        assert chat.app.engine.sync.flush()
+        chat.app.engine = other
+        prepared = chat.prepare(tool_result(f"c{n}", f"Nothing in {n}."), new_request=False)
+    chat.app.commit(prepared, assistant("7391."))
+    assert FACT in asked(chat.sent[start], CODE)
+    assert grows(chat.sent[start:])
+    for other in others:
+        other.sync.close()
+
+
+def test_what_another_process_let_go_is_gone(engine: ContextEngine) -> None:
     chat = Chat(engine)
     chat.ask(CODE, "7391.")
+    start = len(chat.sent)
     assert engine.sync.flush()
-    other = create_context_engine(engine.store, token_estimator=CharBasedEstimator())
+    other = create_context_engine(engine.store, CharBasedEstimator())
     chat.app.engine = other
+    while any(FACT in content for _, content in chat.sent[-1]):  # the cut moves
+        chat.talk()
+    assert len(chat.sent) > start + 1
+    assert other.sync.flush()
+    chat.app.engine = engine
     chat.talk()
-    start = len(chat.sent) - 1
-    chat.talk()
-    assert grows(chat.sent[start:])
-    chat.engine = other
-    chat.replays()
+    assert grows(chat.sent[-2:])
+    other.sync.close()
 
 
 def test_what_is_deleted_is_gone_from_there(engine: ContextEngine) -> None:

@@ -103,6 +103,27 @@ async def test_what_was_brought_in_for_a_question_goes_out_in_its_tool_step_too(
     assert (await engine.replay(SCOPE)).equal
 
 
+@pytest.mark.parametrize("learns", [False, True])
+async def test_another_process_takes_a_tool_step_as_the_same_one_would(
+    engine: ContextEngine, *, learns: bool
+) -> None:
+    await until_cut(engine)
+    await tell(engine, "A restocking fee of six percent is kept for upholstered chairs.")
+    new = Message(role=Role.USER, content="What fee is kept for chairs?")
+    first = await step(engine, new, "", call="chair")
+    if learns:
+        await tell(engine, "Garden chairs: a fee of nine percent is kept.")
+    assert await engine.flush()
+    other = create_context_engine(engine.store, CharBasedEstimator())
+    result = Message(role=Role.TOOL, tool_call_id="chair", content="see the handbook")
+    second = await step(other, result, "Six.")
+    assert "restocking fee" in text_of(first)
+    assert "restocking fee" in text_of(second)
+    assert second.report.recall is not None
+    assert (second.report.recall.state == "chosen_before") is not learns
+    await other.close()
+
+
 async def test_behind_a_cut_what_was_learned_since_the_question_goes_in_too_or_is_told_of(
     engine: ContextEngine,
 ) -> None:
