@@ -85,6 +85,7 @@ class Spending:
         if not 0 <= talk < MOST:
             return
         self.sent, self.untouched, self.talk = cost.sent, cost.untouched, talk
+        self.is_told |= self.is_dearer  # by the process whose call made it so
         if without is not None and report.purpose == "chat":
             layer = report.layers.get(Layer.RETRIEVED.value)
             ends = 0  # what was brought in does not go out again, and behind it stood the question

@@ -188,6 +188,22 @@ def test_a_session_that_became_dearer_says_so_once_and_why(
     assert "DEARER by this turn than it would be without us" in text
 
 
+def test_another_process_does_not_say_so_again(engine: ContextEngine, url: str) -> None:
+    scope = Scope(session_id="s")
+    app = HostApp(engine, scope, [system("You help.")])
+    warnings = []
+    for n in range(40):
+        engine.sync.constraints.create(scope, f"Rule {n}: be kind." * 3)
+        warnings += app.ask(f"{n}: Where?", "Here.").report.warnings
+    assert warnings.count(DEARER) == 1
+    engine.sync.close()
+    app.engine = create_context_engine(url, config=TIGHT)
+    for n in range(5):
+        app.engine.sync.constraints.create(scope, f"Rule of late {n}: be kind." * 3)
+        assert DEARER not in app.ask(f"{n}: And where?", "Here.").report.warnings
+    app.engine.sync.close()
+
+
 def test_the_engine_s_own_calls_count(url: str) -> None:
     own = ModelUsage(
         model_usage_id="o", provider="", model="m-1", prompt_tokens=300, completion_tokens=50
