@@ -92,7 +92,10 @@ class _Archive(BaseModel):
 
 
 class _Extra(BaseModel):
+    model_config = ConfigDict(strict=True)
+
     replay: _Archive | None = None
+    ratios: list[float] = []
 
 
 _ATTEMPTS = TypeAdapter(list[dict[str, Any]])

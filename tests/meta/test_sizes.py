@@ -27,7 +27,7 @@ ROOMS = {
     "ce_engine/stores": 8570,
     "ce_engine/testing": 2440,
     "ce_engine/text": 5560,
-    "ce_engine/turns": 6060,
+    "ce_engine/turns": 6070,
     "ce_integrations": 40,
     "ce_integrations/calls": 1640,
     "ce_integrations/demo": 570,

@@ -23,11 +23,16 @@ class Calibration:
         self._ratios: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, factor: float) -> Calibration:
-        """One that has found this factor."""
+    def of(cls, *ratios: float) -> Calibration:
+        """One that has found these ratios, the oldest first."""
         made = cls()
-        made._ratios = (factor,)
+        made._ratios = ratios[-CALIBRATION_WINDOW:]
         return made
+
+    @property
+    def ratios(self) -> list[float]:
+        """What was found of the last calls, the oldest first, to three digits."""
+        return [round(ratio, 3) for ratio in self._ratios]
 
     def observe(self, estimated: int, actual: int) -> None:
         """Take note of a call: the tokens of its input as estimated, uncorrected, and as used."""

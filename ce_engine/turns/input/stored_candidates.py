@@ -16,6 +16,7 @@ from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.stored_report import readable
 from ce_engine.sessions.view import SessionView
+from ce_engine.text.tokens import Calibration
 
 
 KINDS = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool"}
@@ -91,7 +92,10 @@ def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
 
     What stands before its messages is rendered once more of what is stored.
     """
-    archive = readable(turn).report.get("extra", {}).get("replay")
+    extra = readable(turn).report.get("extra", {})
+    lane, archive = view.lane(turn.lane), extra.get("replay")
+    if ratios := extra.get("ratios"):
+        lane.calibration = Calibration.of(*ratios)
     if archive is None:
         return
     gone = archive.get("gone_pins", ())
@@ -101,7 +105,7 @@ def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
         count, newest = archive.get("evidence", (0, ""))
         names = list(view.evidence)
         known = set(names[: names.index(newest) + 1 if newest in view.evidence else count])
-        view.lane(turn.lane).documents = sum(name in known for name in view.documents)
+        lane.documents = sum(name in known for name in view.documents)
 
 
 def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:

@@ -52,6 +52,7 @@ def commit_turn(
     """Record the answer of an open turn and close it; a turn that is closed stays as it is."""
     turn = records.view.turns.get(turn_id)
     if turn is not None:
+        _learn(records.view, turn, usage, counter)
         counted = (counter.name, counter.message(answer.message))
         record_answer(records, turn, answer, usage, status, counted)
         close_turn(records, turn, status)
@@ -72,10 +73,22 @@ def fail_turn(
         return
     text = partial or joined(turn.chunks)
     if text:
+        _learn(records.view, turn, usage, counter)
         answer = Answer(Message(role=Role.ASSISTANT, content=text))
         counted = (counter.name, counter.message(answer.message))
         record_answer(records, turn, answer, usage, status, counted)
     close_turn(records, turn, status, error_code)
+
+
+def _learn(view: SessionView, turn: OpenTurn, usage: Usage | None, counter: Counter) -> None:
+    """Take note of how the provider counted; where that was more, the turn says so for other processes."""
+    if usage is None or not usage.prompt_tokens or usage.estimated or usage.cached:
+        return
+    row, calibration = turn.row, view.lane(turn.row.lane).calibration
+    calibration.observe(turn.report.token_used, usage.prompt_tokens)
+    if row.report and calibration.factor > 1.0 and not counter.exact:
+        extra = {**row.report.get("extra", {}), "ratios": calibration.ratios}
+        row.report = {**row.report, "extra": extra}
 
 
 def joined(chunks: Mapping[int, str]) -> str:
@@ -92,10 +105,7 @@ def record_answer(
     counted: tuple[str, int],
 ) -> None:
     """Record what the model said: message, usage and `llm_output` evidence."""
-    view, ingest = records.view, records.ingest
-    row = turn.row
-    if usage is not None and usage.prompt_tokens and not (usage.estimated or usage.cached):
-        view.lane(row.lane).calibration.observe(turn.report.token_used, usage.prompt_tokens)
+    ingest, row = records.ingest, turn.row
     used = _model_usage(ingest, answer, usage, turn, status) if usage is not None else None
     if used is not None:
         row.model_usage_id = used.model_usage_id

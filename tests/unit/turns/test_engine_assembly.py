@@ -415,3 +415,20 @@ def test_a_tool_users_list_that_just_fits_goes_as_it_is(spare: int) -> None:
     assert tokens > 60
     assert prepared(tokens + spare).unchanged
     assert not prepared(tokens - 1).unchanged
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_what_a_provider_counted_makes_room_in_other_processes_too(
+    engine: ContextEngine, *, is_other: bool
+) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(20):
+        prepared = app.prepare(user(f"question {n} " * 10), config=budget(1000))
+        usage = Usage(prompt_tokens=prepared.report.token_used * 3 // 2, completion_tokens=5)
+        app.commit(prepared, assistant(f"answer {n} " * 10), usage)
+    assert engine.sync.flush()
+    other = create_context_engine(engine.store, CharBasedEstimator()) if is_other else engine
+    app.engine = other
+    last = app.prepare(user("And now?"), config=budget(1000))
+    assert 300 < last.report.token_used <= 667
+    other.sync.close()
