@@ -54,6 +54,14 @@ _CITATION = re.compile(r"\[\^?\d{1,4}\]|【[^】]{0,80}】")
 SHORT_ID = 8
 """Characters of an id that are shown, to people and to models."""
 
+_OF_AN_ID = re.compile(r"[0-9A-Za-z_-]+", re.ASCII)
+
+
+def short_id(name: str) -> str:
+    """The beginning of an id, as an input shows it: of one that somebody else wrote, no sign that breaks a line."""
+    return "".join(_OF_AN_ID.findall(name[:SHORT_ID]))
+
+
 SCHEME = "ce1"
 """Names how fingerprints are made; part of every `key_id`."""
 

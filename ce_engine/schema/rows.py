@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from ce_engine.schema.document import (
     ContextBlock,
@@ -16,7 +18,7 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.enums import Origin, TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.summaries import PutSummary as PutSummary
 from ce_engine.schema.summaries import SummaryRow as SummaryRow
@@ -42,7 +44,7 @@ class MessageRow:
     message: Message
     key: bytes
     loose_key: bytes
-    origin: str
+    origin: Annotated[str, AfterValidator(Origin)]
     speaker: str | None = None
     lane_key: str = ""
     turn_id: str | None = None

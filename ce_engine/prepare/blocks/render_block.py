@@ -10,7 +10,7 @@ from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, Selec
 from ce_engine.ports.rendering import EvidenceResolver, RenderHints
 from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.schema.document import ContextBlock
-from ce_engine.schema.ids import SHORT_ID
+from ce_engine.schema.ids import short_id
 from ce_engine.schema.report import RenderedBlock
 from ce_engine.text.beginning import cut
 
@@ -41,7 +41,7 @@ def _as_markdown(_: ContextBlock, parts: Sequence[Part], most: int | None, local
             continue
         lines = "\n".join(f"> {line}".rstrip() for line in part.text.splitlines())
         where = f", {part.selector}" if part.selector else ""
-        quoted.append(f"{lines}\n> — {_EVIDENCE[locale]} {part.evidence_id[:SHORT_ID]}{where}")
+        quoted.append(f"{lines}\n> — {_EVIDENCE[locale]} {short_id(part.evidence_id)}{where}")
     text = "\n\n".join(quoted)
     return text if most is None else cut(text, most, locale)
 

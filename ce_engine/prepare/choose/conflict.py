@@ -14,7 +14,7 @@ from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.schema.document import Evidence
 from ce_engine.schema.enums import Priority, SourceKind
-from ce_engine.schema.ids import SHORT_ID
+from ce_engine.schema.ids import short_id
 from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.times import parse_time
 from ce_engine.text.quote import entry, heading, one_line, short_line
@@ -243,7 +243,7 @@ def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
     values = [
         words["value"].format(
             value=one_line(claim.value)[:MAX_VALUE_CHARS],
-            id=claim.evidence.evidence_id[:SHORT_ID],
+            id=short_id(claim.evidence.evidence_id),
             source=short_line(claim.evidence.source.name) or claim.evidence.source.kind,
         )
         for claim in dispute

@@ -9,7 +9,7 @@ from datetime import date
 from itertools import chain
 
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.schema.ids import SHORT_ID
+from ce_engine.schema.ids import short_id
 from ce_engine.text.quote import Locale, entry, heading, plain_name, short_line
 from ce_engine.text.relevance.terms import Header, header, is_date
 
@@ -120,7 +120,7 @@ def short_result(text: str, evidence_id: str, locale: Locale) -> str:
     rest = text[KEEP_CHARS:]
     words = TEMPLATES[locale]
     form = words["short"] if evidence_id else words["short_bare"]
-    note = form.format(lines=rest.count("\n") + 1, chars=len(rest), id=evidence_id[:SHORT_ID])
+    note = form.format(lines=rest.count("\n") + 1, chars=len(rest), id=short_id(evidence_id))
     return f"{head}\n{note}"
 
 
@@ -166,7 +166,7 @@ def fitted(
         start, end, evidence_id = documents[gone - 1] if gone else (0, 0, "")
         left = int((limit - count(short)) * room * (end - start) / max(1, count(text[start:end])))
         best = part(text[start:end], left)
-        kept = [(start, end, f"{best} [… {evidence_id[:SHORT_ID]}]")] if best else []
+        kept = [(start, end, f"{best} [… {short_id(evidence_id)}]")] if best else []
         more = _without(text, documents[: gone - 1], count, locale, kept)
         if best and count(more) <= limit:
             return more
@@ -205,7 +205,7 @@ def _runs(text: str, documents: Sequence[Document]) -> list[list[Document]]:
 
 def _named(evidence_ids: Sequence[str], locale: Locale) -> str:
     """The last few ids, and how many there are beside them."""
-    named = [item[:SHORT_ID] for item in evidence_ids[-NAMED_IDS:]]
+    named = [short_id(item) for item in evidence_ids[-NAMED_IDS:]]
     ids = ", ".join(named)
     more = len(evidence_ids) - len(named)
     return TEMPLATES[locale]["more"].format(ids=ids, more=more) if more > 0 else ids
@@ -307,7 +307,7 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     if bare or (speaker and speaker == source.lower()):
         who = ""
     if snippet.evidence_id and not snippet.says_all:
-        who += f" ({words['evidence'].format(id=snippet.evidence_id[:SHORT_ID])})"
+        who += f" ({words['evidence'].format(id=short_id(snippet.evidence_id))})"
     return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Column
 
 from ce_engine.schema.document import Evidence, Message, ToolCall
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.enums import Origin, TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import (
     CutMark,
@@ -140,6 +140,7 @@ _OF_ROW = (
     "late",
 )
 _TOKENS, _LENGTH = _OF_ROW.index("tokens"), _OF_ROW.index("length")
+_ORIGIN, _ORIGINS = _OF_ROW.index("origin"), frozenset(map(str, Origin))
 MESSAGE = [tables.messages.c[name] for name in (*_IN_MESSAGE, "extra", *_OF_ROW)]
 _IN_COLUMNS = frozenset(_IN_MESSAGE)
 _row_fields, _message_fields = _fields(_OF_ROW), _fields(_IN_MESSAGE)
@@ -167,6 +168,8 @@ def message_row(values: Sequence[Any]) -> MessageRow:
         fields |= extra
     if not rest[_TOKENS].__class__ is rest[_LENGTH].__class__ is int:
         raise TypeError("a message's tokens or length are no numbers")
+    if rest[_ORIGIN] not in _ORIGINS:
+        raise ValueError("a message's origin is none of ours")
     return MessageRow(Message.model_validate(fields), *rest)
 
 

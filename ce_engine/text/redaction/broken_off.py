@@ -6,6 +6,7 @@ import re
 
 from ce_engine.ports.redaction import RedactResult
 from ce_engine.text.redaction.patterns import TOKENS
+from ce_engine.text.redaction.plain_form import readable
 
 
 RULE = "broken_off"
@@ -15,7 +16,9 @@ CUT_OFF = "[CUT_OFF]"
 REACH = 256
 """Characters before the end that are looked at."""
 
-_LAST_DIGITS = re.compile(r"[+(]?[0-9](?:[ .\-/()_]{0,3}[0-9])*[ .\-/()_]{0,3}\Z")
+_LAST_DIGITS = re.compile(r"[+(]?[0-9](?:[ .\-/()_]{0,3}[0-9])*[\s.\-/()_]{0,3}\Z")
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}KEY-----(?P<value>[^-]*)\Z")
+_OF_A_URL = re.compile(r"://[^\s/@:]*:(?P<value>(?![0-9]{1,5}\Z)[^\s/@]+)\Z")
 _LAST_WORD = re.compile(r"[!-~]+\Z")
 _AFTER_LABEL = re.compile(
     r"(?:passw\w*|passwd|pwd|passphrase|secret|token|api[ _\-]?key|contraseña|mot de passe|senha|пароль|"
@@ -43,16 +46,24 @@ def without_open_end(text: str) -> tuple[str, int]:
     if text.endswith("]"):  # a placeholder: what was there is known
         return text, 0
     at = max(0, len(text) - REACH)
-    labelled = _AFTER_LABEL.search(text, at)
+    view, origin = readable(text[at:])
+    end = _open_end(view)
+    return (text, 0) if end is None else (text[: at + origin(end)] + CUT_OFF, 1)
+
+
+def _open_end(view: str) -> int | None:
+    """Where what the text's end may be the beginning of begins."""
+    labelled = _AFTER_LABEL.search(view)
     if labelled is not None:
-        return text[: labelled.start("value")] + CUT_OFF, 1
-    digits = _LAST_DIGITS.search(text, at)
+        return labelled.start("value")
+    digits = _LAST_DIGITS.search(view)
     if digits is not None and sum(sign.isdigit() for sign in digits[0]) >= _LEAST_DIGITS:
-        return text[: digits.start()] + CUT_OFF, 1
-    word = _LAST_WORD.search(text, at)
+        return digits.start()
+    word = _LAST_WORD.search(view)
     if word is not None and _may_go_on(word[0]):
-        return text[: word.start()] + CUT_OFF, 1
-    return text, 0
+        return word.start()
+    hidden = _PRIVATE_KEY.search(view) or _OF_A_URL.search(view)
+    return hidden.start("value") if hidden is not None else None
 
 
 def _may_go_on(word: str) -> bool:

@@ -54,13 +54,17 @@ _CONTROLS = (
     "\\E",
 )
 """Without one of them there is nothing unseen in ASCII."""
+_NAMED = {"nbsp": " ", "ensp": " ", "emsp": " ", "thinsp": " ", "hyphen": "-", "dash": "-", "shy": ""} | {
+    "colon": ":", "equals": "=", "period": ".", "commat": "@", "zwj": "", "zwnj": ""
+}  # fmt: skip
+"""A page's names of signs that stand in what is looked for, or hide in it."""
 _AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
 _HIDDEN = re.compile(
     r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})"
-    r"|&#(?:0*+(?P<code>[0-9]{2,3})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{2})(?![0-9a-fA-F]));?"
-    rf"|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>&commat;|{_AT})"
+    r"|&#(?:0*+(?P<code>[0-9]{2,6})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{2,5})(?![0-9a-fA-F]));?"
+    rf"|&(?P<name>{'|'.join(_NAMED)});|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>{_AT})"
 )
-_HINTS = ("\\u", '\\ "', "&#", "&commat;", "%40", "%2540")
+_HINTS = ("\\u", '\\ "', "&#", "%40", "%2540", *(f"&{name};" for name in _NAMED))
 """Without one of them there is nothing to look for in ASCII."""
 _SHORT_ESCAPES = (("\\n", "\n\n"), ("\\r", "\n\n"), ("\\t", "  "), ('\\"', ' "'), ("\\/", " /"))
 
@@ -114,6 +118,8 @@ def _meant(cut: re.Match[str]) -> str:
         "deep"
     ]:  # of a quote in JSON inside JSON inside JSON, whose last escape is a blank by now
         return " "
+    if cut["name"]:
+        return _NAMED[cut["name"]]
     code = int(cut["json"] or cut["hex"] or "0", 16) or int(cut["code"] or 0)
     return chr(code) if code else ""
 

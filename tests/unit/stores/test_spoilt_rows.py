@@ -83,3 +83,23 @@ def test_a_forged_project_stops_no_call(tmp_path: Path) -> None:
         assert engine.sync.verify(theirs).status == "tampered"
     finally:
         engine.sync.close()
+
+
+@pytest.mark.req("B-01", "B-03")
+@pytest.mark.parametrize("name", ["ce.db", "folder"])
+def test_a_forged_origin_stops_no_call(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    fill(path)
+    if path.suffix:
+        forge(path, ["UPDATE ce_messages SET origin = 'whatever' WHERE session = @s AND seq = 1"])
+    else:
+        [file] = path.rglob("s-*/session.json")
+        file.write_text(file.read_text().replace('"origin":"task"', '"origin":"whatever"', 1))
+    engine = opened(path)
+    try:
+        prepared = HostApp(engine, SCOPE).ask("what is the weather, 你好?", "rain")
+        assert prepared.report.degradations == [StoreUnavailableError.code]
+        other = HostApp(engine, OTHER).ask("and you?", "well")
+        assert StoreUnavailableError.code not in other.report.degradations
+    finally:
+        engine.sync.close()

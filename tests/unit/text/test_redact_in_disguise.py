@@ -210,6 +210,12 @@ def test_spaces_of_typesetters_group_digits_too(space: str) -> None:
         ("ann&#x40;example&#46;com", "[EMAIL_1]"),
         ("ann&commat;example.com 安", "[EMAIL_1] 安"),
         ("&#49;&#51;&#57;12345678", "[PHONE_1]"),
+        ("4111&#8209;1111&#8209;1111&#x2011;1111", "[CARD_1]"),
+        ("4111&#8239;1111&nbsp;1111&ensp;1111 ok", "[CARD_1] ok"),
+        ("&#65297;&#65299;&#65305;12345678", "[PHONE_1]"),
+        ("&#x1d7cf;3912345678", "[PHONE_1]"),
+        ("&#23494;&#30721;：hunter2zzz9!", "&#23494;&#30721;：[PASSWORD_1]"),
+        ("password&colon; hunter2zzz9!", "password&colon; [PASSWORD_1]"),
         (r'{"a":"{\"b\":\"ann\\u0040example.com\"}"}', r'{"a":"{\"b\":\"[EMAIL_1]\"}"}'),
         ("𝐚𝐧𝐧@𝐞𝐱𝐚𝐦𝐩𝐥𝐞.𝐜𝐨𝐦", "[EMAIL_1]"),
     ],
@@ -223,6 +229,8 @@ def test_what_a_page_or_a_url_writes_in_escapes(text: str, expected: str) -> Non
     [
         "100%4012888888881881",  # a share, and a card behind it: no escape
         "up 20%40 down",
+        "?a=1&nbsp=2&colon=3",
+        "issue &#1234567 of &#x1234567",
         "rgb(50%40%30%)",
         "a &#9731; snowman, &#8212; a dash",
         "1️⃣2️⃣3️⃣ steps",
