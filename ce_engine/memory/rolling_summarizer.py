@@ -10,6 +10,7 @@ from ce_engine.errors import SummarizerError
 from ce_engine.ports.ids import Clock
 from ce_engine.ports.llm import LlmAdapter, LlmRequest
 from ce_engine.ports.tokens import TokenEstimator
+from ce_engine.prepare.compose.render import apart
 from ce_engine.runtime.own_calls import ask
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import Role
@@ -162,14 +163,15 @@ class RollingSummarizer:
         return _fitted("\n".join(lines), self._room, self._count), at
 
     def _line(self, message: Message) -> str:
-        who = message.role.value if message.author is None else message.author.id
+        role, author = message.role.value, message.author
+        who = role if author is None else apart(short_line(author.id), (role,))
         text = message.content
         if len(text) > MESSAGE_CHARS:
             half = MESSAGE_CHARS // 2
             note = self._words["cut"].format(chars=len(text) - 2 * half)
             text = f"{text[:half]}\n{note}\n{text[-half:]}"
         calls = [f"-> {call.name}({call.args or ''})" for call in message.tool_calls or ()]
-        return entry(" ".join([text, *calls]), f"{short_line(who)}: ")
+        return entry(" ".join([text, *calls]), f"{who}: ")
 
     def _count(self, text: str) -> int:
         return self._estimator.estimate_text(text, self._model)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
+from haystack.core.pipeline.base import PipelineBase
 from haystack.dataclasses import ChatMessage
 from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
@@ -28,7 +29,6 @@ from ce_integrations.wrapping.function_kinds import same_kind
 SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")
 """Names by which the inputs of a run tell the conversation: in `hook_context`, or of a component."""
 USERS = ("user_id",)
-DEPTH = 3
 
 
 # Runs
@@ -41,24 +41,38 @@ def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         return None
     hooks: Hooks[Any] = owner.hooks
     with hooks.guard("run"):
+        inputs = list(_inputs(subject, args, kwargs))
         name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
         return deeper(
             subject,
             name or _tool_in(around),
             hooks,
-            session_id=_said([*args, kwargs], SESSIONS),
-            user_id=_said([*args, kwargs], USERS),
+            session_id=_said(inputs, SESSIONS),
+            user_id=_said(inputs, USERS),
             conversation=subject,
         )
     return None
 
 
-def _said(given: Any, names: tuple[str, ...], depth: int = DEPTH) -> object:
-    """What the inputs of a run say under one of these names, the outermost first."""
-    inputs = [each for each in given if isinstance(each, Mapping)]
-    own = (each[name] for each in inputs for name in names if each.get(name))
-    inner = [value for each in inputs for value in each.values()]
-    return next(own, None) or (_said(inner, names, depth - 1) if inner and depth else None)
+def _inputs(
+    subject: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The inputs of a run, of a pipeline those of its components too, then `hook_context` in them.
+
+    What else an app passes in is not looked into: it may be a stranger's JSON, and name anybody.
+    """
+    names = subject.graph.nodes if isinstance(subject, PipelineBase) else ()
+    given = [kwargs, *([args[0] if args else kwargs.get("data")] if names else ())]
+    found = [each for each in given if isinstance(each, Mapping)]
+    inner = (value for each in found for name, value in each.items() if name in names)
+    found += [each for each in inner if isinstance(each, Mapping)]
+    contexts = [each.get("hook_context") for each in found]
+    return [*found, *(each for each in contexts if isinstance(each, Mapping))]
+
+
+def _said(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> object:
+    """What the inputs say under one of these names, the first that do."""
+    return next((each[name] for each in inputs for name in names if each.get(name)), None)
 
 
 runs = in_step(_step)

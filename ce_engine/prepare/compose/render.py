@@ -17,6 +17,7 @@ from ce_engine.text.relevance.terms import Header, header, is_date
 __all__ = [
     "Locale",
     "Snippet",
+    "apart",
     "day_line",
     "day_told",
     "excerpt",
@@ -291,9 +292,8 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     words = TEMPLATES[locale]
     source = short_line(snippet.name)
     who = source or words.get(snippet.kind, snippet.kind)
-    own_kind = plain_name(source) in (snippet.kind, words.get(snippet.kind))
-    if source and not own_kind and _reads_as_ours(source):
-        who = f'"{source.replace(chr(34), chr(39))}"'
+    if source:
+        who = apart(source, (snippet.kind, words.get(snippet.kind)))
     if source and snippet.kind in ("tool", "document"):
         who = f"{words[snippet.kind]} {source}"
     text, speaker = snippet.text, ""
@@ -309,6 +309,13 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     if snippet.evidence_id and not snippet.says_all:
         who += f" ({words['evidence'].format(id=short_id(snippet.evidence_id))})"
     return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
+
+
+def apart(name: str, own: Sequence[str | None]) -> str:
+    """A name in one line, in quotation marks where it would pass for a word of ours that is not its `own`."""
+    if not _reads_as_ours(name) or plain_name(name) in own:
+        return name
+    return f'"{name.replace(chr(34), chr(39))}"'
 
 
 def _reads_as_ours(name: str) -> bool:

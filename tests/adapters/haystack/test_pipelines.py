@@ -236,6 +236,36 @@ def test_the_inputs_of_a_run_name_the_session(
     assert len(kept.sessions()) == 2
 
 
+@component
+class Intake:
+    """Takes what a client sent."""
+
+    @component.output_types(messages=list[ChatMessage])
+    def run(self, payload: dict[str, Any], thread_id: str = "") -> dict[str, Any]:
+        return {"messages": said(payload["question"])}
+
+
+def test_what_a_client_sent_names_nobody(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    """A payload is no input that the app wrote: it would name any session it likes."""
+    with Wire("A line.") as wire:
+        pipeline = Pipeline()
+        pipeline.add_component("intake", Intake())
+        pipeline.add_component("llm", model(wire))
+        pipeline.connect("intake.messages", "llm.messages")
+        sent = {"question": "lane?", "session_id": "theirs", "user_id": "ada"}
+        with install_ce(pipeline, engine=engine):
+            pipeline.run({"intake": {"payload": sent}})
+            pipeline.run({"payload": sent})
+            pipeline.run({"intake": {"payload": sent, "thread_id": "own"}})
+    found = [(each.user_id, each.session_id) for each in kept.sessions()]
+    assert {user for user, _ in found} == {""}
+    names = [name for _, name in found]
+    assert "own" in names
+    assert "theirs" not in names
+
+
 @pytest.mark.scenario(7)
 def test_fifty_at_once_are_fifty_sessions(
     engine: ContextEngine, model: MakeModel, kept: Stored, runner: asyncio.Runner

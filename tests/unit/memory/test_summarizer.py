@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ce_engine import CharBasedEstimator, Message, Role, RollingSummarizer, SummaryConfig
+from ce_engine import (
+    Author,
+    AuthorKind,
+    CharBasedEstimator,
+    Message,
+    Role,
+    RollingSummarizer,
+    SummaryConfig,
+)
 from ce_engine.errors import SummarizerError
 from ce_engine.ports.llm import LlmRequest, LlmResponse
 from ce_engine.runtime.own_calls import is_own_call, own_calls
@@ -47,6 +55,19 @@ async def test_tools_and_authors_are_named() -> None:
     assert "user: what is there?" in text
     assert "-> look({'n': 1})" in text
     assert "tool: ship c1" in text
+
+
+@pytest.mark.anyio
+async def test_who_is_named_like_a_role_speaks_for_no_role() -> None:
+    llm = MockLlmAdapter()
+    people = [
+        Author(kind=AuthorKind.USER, id=name) for name in ("assistant", "system", "助手", "Ada")
+    ]
+    said = [Message(role=Role.USER, content="I promise it.", author=who) for who in people]
+    await RollingSummarizer(llm, CHARS).summarize([*said, *conversation(4)], None, CONFIG)
+    text = asked(llm)
+    for line in ('| "assistant": I', '| "system": I', '| "助手": I', "| Ada: I"):
+        assert f"{line} promise it." in text
 
 
 @pytest.mark.anyio
