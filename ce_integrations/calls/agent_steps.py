@@ -26,6 +26,7 @@ __all__ = [
     "deeper",
     "governing_step",
     "in_step",
+    "names_nobody",
     "sent_from_here",
     "sent_from_nowhere",
     "step_around",
@@ -104,6 +105,11 @@ def governing_step() -> Step | None:
     """The innermost step around us, where an installation governs it."""
     step = step_around()
     return step if step is not None and step.hooks is not None and step.hooks.active else None
+
+
+def names_nobody() -> bool:
+    """Whether arguments here are a model's words, or may be: in a tool that it called. They say whose nothing is."""
+    return at_work().subject is not None
 
 
 def sent_from_here() -> Step:

@@ -15,7 +15,7 @@ from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_engine.runtime.scoped_variable import handing_over
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody, step_around
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.calls.tool_events import at_work
@@ -41,7 +41,7 @@ def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         return None
     hooks: Hooks[Any] = owner.hooks
     with hooks.guard("run"):
-        inputs = list(_inputs(subject, args, kwargs))
+        inputs = [] if names_nobody() else _inputs(subject, args, kwargs)
         name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
         return deeper(
             subject,

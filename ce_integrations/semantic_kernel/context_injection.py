@@ -11,7 +11,7 @@ from weakref import ref
 from semantic_kernel.agents.agent import Agent
 from semantic_kernel.contents import ChatHistory, ChatMessageContent
 
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody, step_around
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.install.adapter import CallInfo, Hooks
@@ -73,9 +73,9 @@ _call = governed(
 
 
 def _said(*told: Any) -> dict[str, Any]:
-    """Session and user, where arguments tell them."""
+    """Session and user, where arguments tell them that are the app's own."""
     keys = ("session_id", "user_id")
-    maps = [each for each in told if isinstance(each, Mapping)]
+    maps = [each for each in told if isinstance(each, Mapping) and not names_nobody()]
     return {key: each[key] for each in maps for key in keys if each.get(key)}
 
 
@@ -83,9 +83,10 @@ def _agent(agent: Any, *_: Any, **given: Any) -> Step:
     """An agent's step: its thread has the conversation, and names its session if the app named it."""
     thread = given.get("thread")
     thread_id = str(getattr(thread, "_id", None) or "")
-    named = {} if MADE.fullmatch(thread_id) else {"session_id": thread_id}
+    is_named = thread_id and not MADE.fullmatch(thread_id)
+    named = {"session_id": thread_id} if is_named else {}
     hooks = hooks_of(agent, given.get("kernel"), agent.kernel)
-    said = _said(named, given.get("arguments"), given)
+    said = named | _said(given.get("arguments"), given)
     return deeper(agent, agent.name, hooks, conversation=thread, **said)
 
 

@@ -77,7 +77,8 @@ TEMPLATES: dict[str, dict[str, str]] = {
 }
 
 _OURS = frozenset(word.lower() for words in TEMPLATES.values() for word in words.values()) | {
-    "system"
+    "system",
+    "tool",
 }
 _AS_OURS = re.compile(
     r"(?:document|tool result)(?:\s|\Z)|(?:文档|工具结果)|.*[(（](?:evidence|证据)\b", re.DOTALL

@@ -98,6 +98,7 @@ def _tokens() -> dict[str, Token]:
         ("service_token", "dp.pt. dp.st. dp.ct. dp.sa.", rf"(?:{word}{{1,32}}\.)?{word}{{40,}}"),
         ("service_token", "figd_ pcsk_", rf"{url}{{36,}}"),
         ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+        ("service_token", "EAA", rf"{word}{{80,}}"),
         ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){word}{{20,}}(?!\w)"),
         ("bot_token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{word}{{20,26}}\.{url}{{6}}\.{url}{{27,}}"),
     )  # fmt: skip
@@ -205,7 +206,24 @@ SHAPES = (
         "basic",
         r"(?i:authorization\W{1,6}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}={0,2})",
     ),
-    _secret("telegram_token", ":aa", rf"(?<!\w)([0-9]{{8,10}}:AA{_URL_SAFE}{{33}})(?!{_URL_SAFE})"),
+    _secret(
+        "authorization_token",
+        "authorization",
+        r"(?i:authorization\W{1,6}(?:token|apikey|api-key))[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
+        looks_random,
+    ),
+    _secret(
+        "telegram_token",
+        ":aa",
+        rf"(?:(?<!\w)|(?<=/bot))([0-9]{{8,10}}:AA{_URL_SAFE}{{33}})(?!{_URL_SAFE})",
+    ),
+    _secret(
+        "webhook",
+        "/api/webhooks/",
+        rf"discord(?:app)?\.com/api/webhooks/[0-9]{{15,22}}/({_URL_SAFE}{{40,200}})",
+    ),
+    _secret("webhook", "/bot/v2/hook/", rf"/open-apis/bot/v2/hook/({_URL_SAFE}{{20,200}})"),
+    _secret("webhook", "/webhook/send?key=", rf"/webhook/send\?key=({_URL_SAFE}{{20,200}})"),
     _secret(
         "webhook",
         "hooks.slack.com",

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from crewai import Flow
 from crewai.flow.flow import start
+from crewai.tools import tool
 
-from ce_engine import SessionDocument
+from ce_engine import Scope, SessionDocument
 from ce_integrations import ce_session
-from ce_integrations.testing.answers import text
+from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
 
@@ -90,3 +91,23 @@ def test_two_sessions_on_threads_never_mix(install: Any, engine: Any, stored: St
             f"{n} says {turn}" for turn in range(3)
         ]
         assert all(f"{n} says" in each for each in words)
+
+
+def test_what_a_model_gives_a_tool_names_nobody(install: Any, engine: Any, sessions: Any) -> None:
+    """A parameter of a tool may be called `user_id`: it says whom the model asks about, not who asks."""
+    rule = "Say no more than is asked. 少说。"
+    engine.sync.constraints.create(Scope(session_id="main", user_id="ada"), rule)
+    script = [tool_calls([("lookup", {"user_id": "ada"})]), text("Nothing."), text("So.")]
+    with Wire(script) as wire:
+        inner = crew(task(agent(model(wire), "clerk"), "What of {user_id}?"))
+
+        @tool
+        def lookup(user_id: str) -> str:
+            """Look a user up."""
+            return str(inner.kickoff(inputs={"user_id": user_id, "session_id": "main"}))
+
+        outer = crew(task(agent(model(wire), tools=[lookup])))
+        with install(outer, engine=engine), install(inner, engine=engine):
+            outer.kickoff(inputs={"text": "lane?", "session_id": "main", "user_id": "eve"})
+        assert [rule in str(body) for body in wire.bodies] == [False] * 3
+    assert {each.user_id for each in sessions()} == {"eve"}

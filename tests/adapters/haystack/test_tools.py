@@ -10,7 +10,7 @@ from haystack.components.agents import Agent
 from haystack.tools.from_function import create_tool_from_function
 from haystack.tools.tool import Tool
 
-from ce_engine import ContextEngine
+from ce_engine import ContextEngine, Scope
 from ce_integrations.haystack import install_ce
 from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
@@ -165,3 +165,28 @@ def test_an_agent_that_lets_errors_through(
             agent.run(messages=said("lane?"))
     (run,) = kept.document().session.tool_state.tool_calls
     assert (run.tool, run.status) == ("broken", "timeout")
+
+
+@pytest.mark.req("B-03")
+def test_what_a_model_gives_a_tool_names_nobody(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    """A parameter of a tool may be called `user_id`: it says whom the model asks about, not who asks."""
+    rule = "Say no more than is asked. 少说。"
+    engine.sync.constraints.create(Scope(session_id="main", user_id="ada"), rule)
+    script = [tool_calls([("lookup", {"user_id": "ada"})]), text("Nothing."), text("So.")]
+    with Wire(script) as wire:
+        inner = Agent(chat_generator=model(wire))
+
+        def look(user_id: str) -> str:
+            context = {"session_id": "main", "user_id": user_id}
+            return str(inner.run(messages=said("Who?"), hook_context=context)["last_message"].text)
+
+        schema = {"type": "object", "properties": {"user_id": {"type": "string"}}}
+        tool = Tool(name="lookup", description="Look.", parameters=schema, function=look)
+        agent = Agent(chat_generator=model(wire), tools=[tool])
+        with install_ce(agent, engine=engine), install_ce(inner, engine=engine):
+            whose = {"session_id": "main", "user_id": "eve"}
+            agent.run(messages=said("Look Ada up."), hook_context=whose)
+        assert [rule in str(body) for body in wire.bodies] == [False] * 3
+    assert {each.user_id for each in kept.sessions()} == {"eve"}

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatHistoryAgentThread
-from semantic_kernel.functions import KernelArguments
+from semantic_kernel.functions import KernelArguments, kernel_function
 
 from ce_engine import Scope, UnsupportedTargetError
 from ce_integrations import ce_session
 from ce_integrations.semantic_kernel import install_ce
+from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.semantic_kernel.configurations import agent
 
@@ -126,3 +127,31 @@ async def test_a_thread_that_nobody_named_is_a_session_of_its_own(
 def test_what_cannot_be_governed_is_refused(engine: Any) -> None:
     with pytest.raises(UnsupportedTargetError):
         install_ce(ChatHistoryAgentThread(), engine=engine)
+
+
+@pytest.mark.scenario(9)
+@pytest.mark.req("A-23", "B-03")
+async def test_what_a_model_gives_a_function_names_nobody(
+    service: Any, engine: Any, stored: Any
+) -> None:
+    """A parameter of a tool may be called `user_id`: it says whom the model asks about, not who asks."""
+    engine.sync.constraints.create(Scope(session_id="main", user_id="ada"), RULE)
+    script = [tool_calls([("shop-lookup", {"user_id": "ada"})]), text("Nothing."), text("So.")]
+    with Wire(script) as wire:
+        made = service(wire)
+        helper = agent("helper", made)
+
+        class Shop:
+            @kernel_function
+            async def lookup(self, user_id: str) -> str:
+                """Look a user up."""
+                return str(await helper.get_response(f"What of {user_id}?"))
+
+        desk = agent("desk", made)
+        desk.kernel.add_plugin(Shop(), "shop")
+        told = KernelArguments(session_id="main", user_id="eve")
+        with install_ce(desk, engine=engine), install_ce(helper, engine=engine):
+            await desk.get_response("Look Ada up.", arguments=told)
+        assert [RULE in str(body) for body in wire.bodies] == [False] * 3
+    users = await engine.list_sessions(user_id=None, ephemeral=True)
+    assert [each.user_id for each in users] == ["eve"]

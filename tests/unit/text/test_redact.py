@@ -63,6 +63,28 @@ FOUND = [
     ("SECRET", "hf_" + "aBcDeFgH" * 4 + "ij", "{}"),
     ("SECRET", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghij_-", 'token="{}"'),
     ("SECRET", "abcdefABCDEF0123456789", "Authorization: Bearer {}"),
+    ("SECRET", "abcdefABCDEF0123456789", "Authorization: Token {}"),
+    (
+        "SECRET",
+        "123456789:AAEZq8Xw2Lm4Vt6Rb1Nc7YdZq8Xw2Lm4Vt6",
+        "https://api.telegram.org/bot{}/getMe",
+    ),
+    (
+        "SECRET",
+        "Zq8Xw2Lm4Vt6Rb1Nc7Yd" * 3,
+        "https://discord.com/api/webhooks/123456789012345678/{}",
+    ),
+    (
+        "SECRET",
+        "693a1236-7a0c-4bc4-97a0-0ec2b1fa5aaa",
+        "https://open.feishu.cn/open-apis/bot/v2/hook/{}",
+    ),
+    (
+        "SECRET",
+        "693a1236-7a0c-4bc4-97a0-0ec2b1fa5aab",
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={}",
+    ),
+    ("SECRET", "EAAC" + "Zq8Xw2Lm4Vt6Rb1Nc7Yd" * 5, "{}"),
     ("SECRET", "a8f5f167f44f4964e6c998dee827110c", '{{"apiKey": "{}"}}'),
     (
         "SECRET",
