@@ -107,9 +107,14 @@ def governing_step() -> Step | None:
     return step if step is not None and step.hooks is not None and step.hooks.active else None
 
 
-def names_nobody() -> bool:
-    """Whether arguments here are a model's words, or may be: in a tool that it called. They say whose nothing is."""
-    return at_work().subject is not None
+def names_nobody(agents: tuple[type, ...] = ()) -> bool:
+    """Whether arguments here are a model's words, or may be: in a tool that it called. They say whose nothing is.
+
+    Args:
+        agents: what works in no other way than by tools, where the framework tells of these by events alone.
+    """
+    step = step_around()
+    return at_work().subject is not None or (step is not None and isinstance(step.subject, agents))
 
 
 def sent_from_here() -> Step:

@@ -10,7 +10,7 @@ from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
@@ -50,9 +50,8 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         # Nobody's; or a part of what is at work, as an agent's executor is, a flow itself.
         return None
     given = kwargs.get("inputs", args[0] if args else None)
-    told = {**(given if isinstance(given, Mapping) else {}), **kwargs}
-    if (around := step_around()) is not None and isinstance(around.subject, AGENTS):
-        told = {}  # in an agent's tool, whose arguments are a model's words
+    inputs = given if isinstance(given, Mapping) else {}
+    told = {} if names_nobody(AGENTS) else {**inputs, **kwargs}
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
     return deeper(
         subject,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
-from haystack.core.pipeline.base import PipelineBase
 from haystack.dataclasses import ChatMessage
 from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
@@ -26,9 +25,11 @@ from ce_integrations.install.class_adapter import Entry
 from ce_integrations.wrapping.function_kinds import same_kind
 
 
-SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")
-"""Names by which the inputs of a run tell the conversation: in `hook_context`, or of a component."""
-USERS = ("user_id",)
+IDS = {
+    "session_id": ("session_id", "chat_history_id", "conversation_id", "thread_id"),
+    "user_id": ("user_id",),
+}
+"""Names by which the inputs of a run tell whose it is."""
 
 
 # Runs
@@ -41,38 +42,34 @@ def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         return None
     hooks: Hooks[Any] = owner.hooks
     with hooks.guard("run"):
-        inputs = [] if names_nobody() else _inputs(subject, args, kwargs)
         name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
         return deeper(
             subject,
             name or _tool_in(around),
             hooks,
-            session_id=_said(inputs, SESSIONS),
-            user_id=_said(inputs, USERS),
             conversation=subject,
+            **({} if names_nobody() else _ids(subject, args, kwargs)),
         )
     return None
 
 
-def _inputs(
-    subject: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
-    """The inputs of a run, of a pipeline those of its components too, then `hook_context` in them.
+def _ids(subject: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Whose a run is by its inputs, of a pipeline those of its components too, then by `hook_context` in them.
 
     What else an app passes in is not looked into: it may be a stranger's JSON, and name anybody.
     """
-    names = subject.graph.nodes if isinstance(subject, PipelineBase) else ()
-    given = [kwargs, *([args[0] if args else kwargs.get("data")] if names else ())]
-    found = [each for each in given if isinstance(each, Mapping)]
-    inner = (value for each in found for name, value in each.items() if name in names)
-    found += [each for each in inner if isinstance(each, Mapping)]
-    contexts = [each.get("hook_context") for each in found]
-    return [*found, *(each for each in contexts if isinstance(each, Mapping))]
+    components = getattr(getattr(subject, "graph", None), "nodes", ())
+    found = _mappings([kwargs, args[0] if args else kwargs.get("data")] if components else [kwargs])
+    found += _mappings(each[name] for each in found for name in components if name in each)
+    found += _mappings(each.get("hook_context") for each in found)
+    return {
+        key: next((each[name] for each in found for name in names if each.get(name)), None)
+        for key, names in IDS.items()
+    }
 
 
-def _said(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> object:
-    """What the inputs say under one of these names, the first that do."""
-    return next((each[name] for each in inputs for name in names if each.get(name)), None)
+def _mappings(values: Iterable[Any]) -> list[Mapping[str, Any]]:
+    return [each for each in values if isinstance(each, Mapping)]
 
 
 runs = in_step(_step)
