@@ -59,6 +59,7 @@ class Row:
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
         attachments: labels of pictures and files.
+        has_failed: whether it is the result of a tool that failed.
     """
 
     index: int | None
@@ -79,6 +80,7 @@ class Row:
     turn: int | None = None
     evidence: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
+    has_failed: bool = False
 
     @property
     def is_out(self) -> bool:
@@ -274,6 +276,7 @@ def _row(
         row.attachments = [attachment_words(each, say) for each in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
+        row.has_failed = message.role is Role.TOOL and links.has_failed(message, row.evidence)
     if part.action in ("shortened", "extended", "restored") and part.content != row.text:
         # Of a system message, which is never stored, only what we put into it is there.
         row.sent = part.content.strip() if part.role is Role.SYSTEM else part.content

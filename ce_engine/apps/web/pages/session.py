@@ -22,7 +22,7 @@ from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
@@ -207,7 +207,7 @@ async def costs(request: Request) -> Response:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    found = timeline(turns, lane)
+    found = timeline(turns, lane, tool_errors=tool_errors(calls, numbers))
     return page(
         request,
         "session_costs.html",
@@ -221,6 +221,7 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         lane=lane,
+        notable=_notable(found),
         **_table(found, turns, query, spent, say),
         saved_share=saved_share,
         cached_share=cached_share,

@@ -23,7 +23,7 @@ from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.rules_out import rules_out
-from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
@@ -41,7 +41,7 @@ from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -246,9 +246,6 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "before": at or None,
         "after": at + 2 if at + 1 < len(turns) else None,
         "turn_count": len(turns),
-        "marks": [
-            (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
-        ],
         "dearer_words": say(MARKS[DEARER]),
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
@@ -288,15 +285,16 @@ def _reasons(
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
-    """What the turn cost, in the money that its session is told in, and whether it became dearer than without us."""
-    if stored.report is None:
-        return {"costs": [], "is_dearer": False}
-    calls = calls_of(stored.document, stored.turns)
-    if is_free(calls[stored.at]):  # no model was asked, or none answered
-        return {"costs": [], "is_dearer": False}
-    spent = SessionCosts.of(calls, reader.prices, range(1, len(stored.turns) + 1))
+    """What the turn cost, in the money that its session is told in, whether it became dearer than without us; and its marks."""
+    calls, numbers = calls_of(stored.document, stored.turns), range(1, len(stored.turns) + 1)
+    one = timeline([stored.row], tool_errors=tool_errors(calls[stored.at :], [1]))
+    marks = [(mark, say(MARKS[mark]), mark in BAD) for mark in one.marks.get(0, ())]
+    told = {"costs": [], "is_dearer": False, "marks": [m for m in marks if m[0] != FAILED]}
+    if stored.report is None or is_free(calls[stored.at]):  # no model was asked, or none answered
+        return told
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     is_dearer = spent.costs.each[stored.at].is_dearer
-    return {"costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
+    return {**told, "costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
