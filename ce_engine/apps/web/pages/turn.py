@@ -22,7 +22,7 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
-from ce_engine.apps.present.rules_out import rules_out
+from ce_engine.apps.present.rules_out import rules_said
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
@@ -44,6 +44,7 @@ from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
 from ce_engine.audit.replay import find_turn
+from ce_engine.audit.rules_sent import is_rule
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
@@ -130,7 +131,7 @@ async def turn(request: Request) -> Response:
         find=find,
         replay=again.replay,
         problem=again.problem,
-        **_recall(again.found),
+        **_recall(again.found, say),
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
@@ -157,12 +158,12 @@ def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
     return {"where": where, "since": since}
 
 
-def _recall(found: Explanation | None) -> dict[str, Any]:
+def _recall(found: Explanation | None, say: Say) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
     if found is None:
         return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
     return {
-        "brought": found.brought_in,
+        "brought": rules_said(found.brought_in, say),
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
@@ -175,14 +176,14 @@ def _recall(found: Explanation | None) -> dict[str, Any]:
 async def _rules(
     reader: Reader, stored: StoredTurn, found: Explanation | None, say: Say
 ) -> dict[str, str]:
-    """Whose the rules are that went out, and since when, by their ids; of those that are set still."""
+    """Whose the rules are that went out, since when, and what became of their texts, by their ids."""
     pieces = list[BroughtIn | PassedOver]()
     if found is not None:
         pieces = [*found.brought_in, *found.passed_over]
-    if not any(piece.id.startswith("c:") for piece in pieces):
+    if not any(is_rule(piece.id) for piece in pieces):
         return {}
-    user, rules = stored.scope.user_id, await reader.rules(stored.scope)
-    return {each.id: each.words(user, say) for each in rules_out(rules, stored.turns)}
+    user, rules = stored.scope.user_id, await reader.rules_out(stored.scope, stored.turns)
+    return {each.id: each.words(user, say, stored.at + 1) for each in rules}
 
 
 def _scores(say: Say) -> dict[str, Any]:
