@@ -39,19 +39,25 @@ class RuleOut:
         """The first turn that had it as it is set now, else that had it at all."""
         return next((turn for turn, text in self.texts.items() if text == NOW), min(self.texts))
 
-    def words(self, user: str, say: Say = ENGLISH, turn: int | None = None) -> str:
+    def words(
+        self, user: str, say: Say = ENGLISH, turn: int | None = None, *, dated: bool = False
+    ) -> str:
         """How binding it is, whose, where it went, and what became of its text.
 
         Args:
             user: whose.
             say: the language.
             turn: the turn in which it is looked at; if not given, it is looked at as it is set now.
+            dated: the time when it was set first stands behind.
         """
         said = [word(self.rule.priority.value, say)] if self.rule is not None else []
         said += [say("user {user}", user=user)] if user else []
         said.append(say("since turn {turn}", turn=min(self.texts)))
         said.append(say("in {count} call", "in {count} calls", count=len(self.texts)))
-        return " · ".join([*said, *self._changes(say, turn)])
+        said += self._changes(say, turn)
+        if dated and self.rule is not None:
+            said.append(say("first set") if self.is_gone else say("set"))
+        return " · ".join(said)
 
     def _changes(self, say: Say, turn: int | None) -> Iterator[str]:
         """Since when its text is what is shown, and when it was changed or deleted."""

@@ -19,6 +19,7 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links, arguments
 from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.rules_out import rules_said
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
@@ -158,7 +159,7 @@ async def _turn(
         replay = await engine.replay(session.scope, row.turn_id)
         found = await engine.explain(session.scope, row.turn_id)
         made["rows"] = folded(turn_rows(replay, found, report, session.links, session.say))
-        made["brought"] = found.brought_in
+        made["brought"] = rules_said(found.brought_in, say)
     return made
 
 

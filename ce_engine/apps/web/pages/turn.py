@@ -183,7 +183,7 @@ async def _rules(
     if not any(is_rule(piece.id) for piece in pieces):
         return {}
     user, rules = stored.scope.user_id, await reader.rules_out(stored.scope, stored.turns)
-    return {each.id: each.words(user, say, stored.at + 1) for each in rules}
+    return {each.id: each.words(user, say, stored.at + 1, dated=True) for each in rules}
 
 
 def _scores(say: Say) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
 
     def ask() -> None:
         prepared = app.ask("What does tea cost?", "Nine.")
-        wire.append(prepared.messages[0].message.content)
+        wire.append(prepared.assembled.parts[0].content)
 
     ask()
     euros = rules.create(CHANGED, "Quote amounts in euros only.")
@@ -128,6 +128,7 @@ def test_a_system_message_with_rules_is_never_told_as_the_app_gave_it(
     for turn, text in enumerate(wire, start=1):
         row = _turn(shop_pages, turn).partition("The app's own instructions")[2]
         row = row.partition(" user ")[0]
+        assert ("Rules stand with it." in row) is ("must not be violated" in text)
         assert ("as the app gave it" in row) is ("must not be violated" not in text)
         assert row.count("of this rule") == sum(each in text for each in GONE_TEXTS)
         assert ("in euros with VAT." in row) is ("with VAT" in text)
@@ -143,9 +144,11 @@ def test_the_row_of_the_system_message_costs_what_it_cost(
 
 def test_what_became_of_a_rule_is_told_where_it_went_out(shop_pages: TestClient) -> None:
     third, fourth, fifth = (_turn(shop_pages, turn) for turn in (3, 4, 5))
-    assert "must · user mara · since turn 2 · in 4 calls · changed in turn 4 · set" in third
-    assert "user mara · since turn 3 · in 2 calls · deleted after turn 4 · set" in third
-    assert "since turn 2 · in 4 calls · with this text since turn 4 · set" in fourth
+    assert (
+        "must · user mara · since turn 2 · in 4 calls · changed in turn 4 · first set 2026" in third
+    )
+    assert "user mara · since turn 3 · in 2 calls · deleted after turn 4 [The text" in third
+    assert "since turn 2 · in 4 calls · with this text since turn 4 · first set 2026" in fourth
     assert "rules changed or deleted since: 2 of 2" in third
     assert "rules changed or deleted since: 1 of 2" in fourth
     assert "not exactly what was sent" not in fifth
@@ -166,7 +169,6 @@ def test_the_commands_say_the_same_as_the_page(shop: tuple[str, list[str]]) -> N
     for args in (["replay", "--json"], ["report", "--turn", "3"]):
         turn = [] if "--turn" in args else ["--turn", "3"]
         done = ce(args[0], "shop", "--store", shop[0], *args[1:], *turn, columns=300)
-        assert done.exit_code == 0, done.output
         assert "it was changed since." in done.stdout
         assert "it is not set any more." in done.stdout
         assert "rules changed or deleted since: 2 of 2" in done.stdout
