@@ -65,7 +65,7 @@ def rules_sent(
     known = {rule.constraint_id: rule for rule in rules}
     macs = {name: _macs(rule, key) for name, rule in known.items()} if key is not None else None
     for number, row in enumerate(turns, start=1):
-        left = row.report.get("rules_dropped") or ()
+        left = _list(row.report, "rules_dropped")
         for name, mac in _had(row, known.values()):
             if name in left:
                 continue
@@ -87,7 +87,8 @@ def _macs(rule: Constraint, key: Fingerprinter) -> frozenset[str]:
 def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]:
     """The rules that a turn was given, with their MACs; of one without an archive those that were set by then."""
     report = row.report
-    archive = (report.get("extra") or {}).get("replay")
+    extra = report.get("extra")
+    archive = extra.get("replay") if isinstance(extra, Mapping) else None
     if isinstance(archive, Mapping):
         yield from ((name, mac) for name, mac in _materials(archive) if is_rule(name))
         return
@@ -100,8 +101,12 @@ def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]
 
 def _materials(archive: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The ids and MACs of an archive, as far as they are such: somebody may have changed it."""
-    stored = archive.get("materials")
-    for each in stored if isinstance(stored, list) else ():
+    for each in _list(archive, "materials"):
         match each:
             case [str(name), str(mac)]:
                 yield name, mac
+
+
+def _list(stored: Mapping[str, Any], name: str) -> list[Any]:
+    found = stored.get(name)
+    return found if isinstance(found, list) else []
