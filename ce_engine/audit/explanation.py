@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ce_engine.audit.rules_sent import GONE
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.candidates import MESSAGE, NOT_NEARER
 from ce_engine.prepare.compose.render import spans_of
@@ -166,7 +167,8 @@ def _piece(
             kind=material.section.partition("__")[0],
             who=material.source,
             at=material.at,
-            tokens=decision.token_estimate,
+            # Of a text that is not there, nobody can say what it alone cost.
+            tokens=0 if material.text in GONE else decision.token_estimate,
             is_part=is_part,
             score=material.score,
             text=material.text,

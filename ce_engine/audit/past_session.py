@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ce_engine.audit.rules_sent import GONE, is_rule, rule_of_then
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError
 from ce_engine.ports.pruner import Pruner
@@ -258,17 +259,29 @@ class PastSession:
         stored = {
             name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()
         }
-        found = []
+        found, rules = [], 0
         for name, mac in wanted:
+            if is_rule(name) and self.fingerprinter.key_id == self.state.head.key_id:
+                rules += 1
+                rule = rule_of_then(name, mac, now.get(name), stored.get(name), self.fingerprinter)
+                found.append(rule)
+                continue
             same = (each[name] for each in (now, stored) if name in each)
             exact = (m for m in same if material_mac(self.fingerprinter, m) == mac)
             material = next(exact, stored.get(name))
             if material is not None:
                 found.append(material)
         redacted = sum(
-            material_mac(self.fingerprinter, m) not in dict(wanted).values() for m in found
+            material_mac(self.fingerprinter, m) not in dict(wanted).values()
+            for m in found
+            if m.text not in GONE
         )
-        told = any(p.code.endswith("MATERIALS") for p in self.problems)
+        told = any(p.code.endswith(("MATERIALS", "RULES")) for p in self.problems)
+        if (changed := sum(m.text in GONE for m in found)) and not told:
+            self.say(
+                "RULES",
+                f"rules changed or deleted since: {changed} of {rules}; what says so stands in the place of each text",
+            )
         if len(found) < len(wanted) and not told:
             gone = len(wanted) - len(found)
             self.say("MATERIALS", f"{gone} of {len(wanted)} materials are gone or changed since")

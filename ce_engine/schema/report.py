@@ -283,9 +283,10 @@ class Report(HtmlRepr, Schema):
     prefix_tokens_unchanged: int | None = None
     """Leading tokens equal to the lane's last body; `None` on the lane's first body."""
     prefix_broken_by: str = ""
-    """Why a part of the lane's last body does not stand there any more: `cut` (it moved), `brought_in` (what was put
-    in changed), `app` (its own list did), `tools` (their schemas did, which stand before all else), `pruned`, `left_out` (by
-    hand: of what was sent before not all is sent again); `""` where the body only grew."""
+    """Why a part of the lane's last body does not stand there any more: `cut` (it moved), `rules` (one that the owner
+    set was added, changed or deleted), `brought_in` (what else was put in changed), `app` (its own list did), `tools` (their
+    schemas did, which stand before all else), `pruned`, `left_out` (by hand: of what was sent before not all is sent again);
+    `""` where the body only grew."""
     untouched: Untouched | None = None
     """What the call would have been without us; `None` where the app asked for its history, and nobody can say."""
     session_cost: SessionCost | None = None

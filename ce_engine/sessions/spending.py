@@ -25,6 +25,7 @@ MARGIN, LEAST = 1.1, 2000
 
 WORDS = {
     "cut": "the cut moved",
+    "rules": "a rule was added, changed or deleted",
     "brought_in": "text was brought in",
     "pruned": "the pruner left out what had been sent",
     "left_out": "what had been sent was not sent again",

@@ -92,7 +92,8 @@ def _print(screen: Console, piece: BroughtIn) -> None:
     score = "-" if piece.score is None else f"{piece.score:.2f}"
     what = [piece.kind, piece.who, moment(piece.at)[:16], short_id(piece.id)]
     part = ", its best sentences" if piece.is_part else ""
-    head = f"{' · '.join(filter(None, what))} · {number(piece.tokens)} tokens{part}"
+    tokens = f"{number(piece.tokens)} tokens{part}" if piece.tokens else ""
+    head = " · ".join(filter(None, [*what, tokens]))
     print_under(screen, INDENT, clipped(head, screen.width - INDENT), before=f"{score:>5}")
     if why := _why(piece.features, piece.words):
         print_under(screen, INDENT, why, style="dim")

@@ -85,6 +85,13 @@ class Links:
         found = map(self.document.evidences.get, call.result_evidence_ids)
         return call.error or next((item.content for item in found if item), "")
 
+    def has_failed(self, result: Message, evidence_ids: Sequence[str]) -> bool:
+        """Whether a tool's result is of a run that failed, which the message or the run itself says."""
+        found = filter(None, map(self.document.evidences.get, evidence_ids))
+        runs = (self.calls.get(each.links.tool_call_id or "") for each in found)
+        failed = any(run is not None and run.status is not ToolCallStatus.SUCCESS for run in runs)
+        return result.status == "error" or failed
+
     def stands_on(self, message: Message) -> list[tuple[str, str]]:
         """What a message refers to, with the word for it: what an answer rests on comes first."""
         ids = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))

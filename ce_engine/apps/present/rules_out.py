@@ -1,57 +1,127 @@
-"""Rules that went out in a session: whose they are, since which turn, and in how many calls."""
+"""Rules that went out in a session: whose they are, since which turn, in how many calls, and what became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
+from ce_engine.audit.rules_sent import GONE, NOW, rules_sent
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.replay import BroughtIn
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.settings import Constraint
+from ce_engine.turns.input.context_sources import RULE
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOut:
-    """A rule that is set, and went out.
+    """A rule that went out.
 
     Attributes:
-        rule: as it is set now.
-        since: the first turn that had it, from 1.
-        calls: how many had it.
+        id: as decisions name it.
+        rule: as it is set now; `None` of one that is not any more.
+        texts: by the turns that had it, from 1, what tells its text there: `NOW` is that of `rule`.
     """
 
-    rule: Constraint
-    since: int
-    calls: int
+    id: str
+    rule: Constraint | None
+    texts: Mapping[int, str]
 
     @property
-    def id(self) -> str:
-        """As decisions name it."""
-        return f"c:{self.rule.constraint_id}"
+    def is_gone(self) -> bool:
+        """Whether a text that went out is not there any more."""
+        return any(text != NOW for text in self.texts.values())
 
-    def words(self, user: str, say: Say = ENGLISH) -> str:
-        """How binding it is, whose, and where it went."""
-        calls = say("in {count} call", "in {count} calls", count=self.calls)
-        whose = say("user {user}", user=user) if user else ""
-        since = say("since turn {turn}", turn=self.since)
-        priority = word(self.rule.priority.value, say)
-        return " · ".join(filter(None, [priority, whose, since, calls]))
+    @property
+    def since(self) -> int:
+        """The first turn that had it as it is set now, else that had it at all."""
+        return next((turn for turn, text in self.texts.items() if text == NOW), min(self.texts))
+
+    def words(
+        self, user: str, say: Say = ENGLISH, turn: int | None = None, *, dated: bool = False
+    ) -> str:
+        """How binding it is, whose, where it went, and what became of its text.
+
+        Args:
+            user: whose.
+            say: the language.
+            turn: the turn in which it is looked at; if not given, it is looked at as it is set now.
+            dated: the time when it was set first stands behind.
+        """
+        said = [word(self.rule.priority.value, say)] if self.rule is not None else []
+        said += [say("user {user}", user=user)] if user else []
+        said.append(say("since turn {turn}", turn=min(self.texts)))
+        said.append(say("in {count} call", "in {count} calls", count=len(self.texts)))
+        said += self._changes(say, turn)
+        if dated and self.rule is not None:
+            said.append(say("first set") if self.is_gone else say("set"))
+        return " · ".join(said)
+
+    def _changes(self, say: Say, turn: int | None) -> Iterator[str]:
+        """Since when its text is what is shown, and when it was changed or deleted."""
+        turns, after = [*self.texts], None
+        now = [n for n in turns if self.texts[n] == NOW]
+        if at := turn if turn in self.texts else now[-1] if now else None:
+            others = [n for n in turns if self.texts[n] != self.texts[at]]
+            if before := [n for n in others if n < at]:
+                begun = next(n for n in turns if n > before[-1])
+                yield say("with this text since turn {turn}", turn=begun)
+            if after := next((n for n in others if n > at), None):
+                yield say("changed in turn {turn}", turn=after)
+        if self.rule is None:
+            yield say("deleted after turn {turn}", turn=turns[-1])
+        elif not after and self.texts[turns[-1]] != NOW:
+            yield say("changed after turn {turn}", turn=turns[-1])
+
+    def lost(self, say: Say = ENGLISH) -> str:
+        """That a text of it is not there to be looked for; nothing where it is."""
+        if not self.is_gone:
+            return ""
+        gone = [turn for turn, text in self.texts.items() if text != NOW]
+        values = {"first": gone[0], "last": gone[-1], "count": len(gone)}
+        if self.rule is None:
+            return say(
+                "A rule went out in {count} call, in turn {first}; it was deleted since, and its text is not there to be looked for.",
+                "A rule went out in {count} calls, from turn {first} to turn {last}; it was deleted since, and its text is not there to be looked for.",
+                **values,
+            )
+        return say(
+            "A rule went out in {count} call, in turn {first}, with a text that was changed since, and is not there to be looked for.",
+            "A rule went out in {count} calls, from turn {first} to turn {last}, with a text that was changed since, and is not there to be looked for.",
+            **values,
+        )
 
 
-def rules_out(rules: Iterable[Constraint], turns: Sequence[TurnRow]) -> list[RuleOut]:
-    """The rules that went out in turns of a session, in their order; of those that are set now."""
-    found: list[RuleOut] = []
-    for rule in rules:
-        had = [n for n, row in enumerate(turns, 1) if _had(row, rule)]
-        if had:
-            found.append(RuleOut(rule, had[0], len(had)))
-    return found
+def rules_out(
+    rules: Iterable[Constraint], turns: Sequence[TurnRow], key: Fingerprinter | None
+) -> list[RuleOut]:
+    """The rules that went out in turns of a session: those that are set now in their order, then the others.
+
+    Args:
+        rules: as they are set now.
+        turns: of the session.
+        key: by which the session's MACs were made; `None` where it is not there.
+    """
+    known = {f"{RULE}{rule.constraint_id}": rule for rule in rules}
+    found = rules_sent(turns, known.values(), key)
+    names = sorted(found, key=lambda name: [*known].index(name) if name in known else len(known))
+    return [RuleOut(name, known.get(name), found[name]) for name in names]
 
 
-def _had(row: TurnRow, rule: Constraint) -> bool:
-    """Whether a turn had a rule: rules go out with each call that has any, but for those that are named."""
-    told, left = row.report.get("payload_tokens"), row.report.get("rules_dropped")
-    has_rules = isinstance(told, dict) and bool(told.get("rules"))
-    is_left = isinstance(left, list) and f"c:{rule.constraint_id}" in left
-    return has_rules and not is_left and row.opened_at >= rule.created_at
+def said_of_rules(text: str, say: Say = ENGLISH) -> str:
+    """A text that went out, with what stands in the place of rules said in the reader's language."""
+    for gone in GONE:
+        text = text.replace(gone, say(gone))
+    return text
+
+
+def rules_said(pieces: Sequence[BroughtIn], say: Say = ENGLISH) -> list[BroughtIn]:
+    """The same of what was brought in."""
+    return [
+        piece.model_copy(update={"text": said_of_rules(piece.text, say)})
+        if piece.text in GONE
+        else piece
+        for piece in pieces
+    ]

@@ -36,6 +36,7 @@ class SessionFacts:
         conflicts: how often sources disagreed.
         over_budget: calls that went out over their budget.
         failed: calls that ended with an error.
+        tool_errors: tools that failed.
         open: calls that are under way.
     """
 
@@ -51,6 +52,7 @@ class SessionFacts:
     conflicts: int = 0
     over_budget: int = 0
     failed: int = 0
+    tool_errors: int = 0
     open: int = 0
 
     @property
@@ -118,6 +120,7 @@ def facts_of(
         conflicts=sum(len(row.report.get("conflicts") or ()) for row in turns),
         over_budget=sum(call.over_budget for call in theirs),
         failed=sum(call.status == "failed" for call in calls),
+        tool_errors=sums.tool_errors,
         open=sum(call.status == "open" for call in theirs),
     )
 

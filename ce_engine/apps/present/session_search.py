@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.rules_out import RuleOut
+from ce_engine.audit.rules_sent import NOW
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
@@ -67,7 +68,9 @@ def search(
     wanted, found = text.casefold(), list[Hit]()
     first = _first_turns(document, turns) | {each.id: each.since for each in rules}
     for each in rules:
-        if (place := _best((each.rule.text,), wanted)) is not None:
+        # Found is what went out: no text of a rule that was changed after its last call.
+        texts = (each.rule.text,) if each.rule and NOW in each.texts.values() else ()
+        if (place := _best(texts, wanted)) is not None:
             found.append(_hit("rule", each.id, "", place, len(text), first))
     for message in document.session.messages:
         who = message.author.id if message.author else message.role.value

@@ -52,6 +52,7 @@ MARKS = {
     "failed": "failed",
     "over_budget": "over the budget",
     "violation": "the answer breaks a constraint",
+    "tool_failed": "a tool failed",
     "degraded": "did less than asked",
     "conflict": "sources disagree",
     "dearer": "this turn dearer than without us",
@@ -63,7 +64,8 @@ BAD = frozenset({"failed", "over_budget", "violation"})
 
 FAILED = "failed"
 """The mark that a status tells already."""
-DEARER = "dearer"
+TOOL_FAILED, DEARER = "tool_failed", "dearer"
+"""What is not in a turn's row alone."""
 NO_LANE = ""
 
 
@@ -132,7 +134,10 @@ class Timeline:
 
 
 def timeline(
-    rows: Sequence[TurnRow], lane: str | None = None, dearer: Container[int] = ()
+    rows: Sequence[TurnRow],
+    lane: str | None = None,
+    dearer: Container[int] = (),
+    tool_errors: Container[int] = (),
 ) -> Timeline:
     """The timeline of a session's turns, read from what is stored, without looking at each report as a whole.
 
@@ -140,6 +145,7 @@ def timeline(
         rows: all turns of the session, oldest first.
         lane: only the turns of this one; their numbers stay those of the session.
         dearer: the turns that became dearer than without us, by number: what they cost is not in their rows alone.
+        tool_errors: the turns of whose tools one failed, by number: nor is that.
     """
     made, places, reserves = Timeline(), dict[str, int](), _Reserves()
     for number, row in enumerate(rows, start=1):
@@ -147,8 +153,9 @@ def timeline(
         place = places.setdefault(row.lane, len(places))
         if lane is None or row.lane == lane:
             _add(made, number, row, place, reserve)
-            if number in dearer:
-                made.marks.setdefault(len(made) - 1, []).append(DEARER)
+            for mark, turns in ((TOOL_FAILED, tool_errors), (DEARER, dearer)):
+                if number in turns:
+                    made.marks.setdefault(len(made) - 1, []).append(mark)
     made.lanes = list(places)
     return made
 
@@ -203,7 +210,10 @@ def bar_of(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
 
 
 def marks_of(row: TurnRow) -> Iterator[str]:
-    """What of a turn deserves a look, the worst first; whether it became dearer is not in its row alone."""
+    """What of a turn deserves a look, the worst first, as far as its row alone tells.
+
+    A code of an error is of the app's own call, whose status tells of it: that is nothing that we did less.
+    """
     report = row.report
     if row.status.value == "failed":
         yield FAILED
@@ -211,7 +221,7 @@ def marks_of(row: TurnRow) -> Iterator[str]:
         yield "over_budget"
     if report.get("violations"):
         yield "violation"
-    if report.get("degradations") or report.get("errors"):
+    if report.get("degradations"):
         yield "degraded"
     if report.get("conflicts"):
         yield "conflict"

@@ -12,7 +12,9 @@ from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import NEVER_OUT, Reasons, moved_in
+from ce_engine.apps.present.rules_out import said_of_rules
 from ce_engine.apps.present.vocabulary import attachment_words
+from ce_engine.audit.rules_sent import GONE
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import (
@@ -59,6 +61,7 @@ class Row:
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
         attachments: labels of pictures and files.
+        has_failed: whether it is the result of a tool that failed.
     """
 
     index: int | None
@@ -79,6 +82,7 @@ class Row:
     turn: int | None = None
     evidence: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
+    has_failed: bool = False
 
     @property
     def is_out(self) -> bool:
@@ -153,6 +157,7 @@ def turn_rows(
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
     rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
     _note_standing(rows, standing_before(found))
+    _count_rules(rows, replay, report)
     taken = found.taken if found else None
     told = Reasons(report, moved_in(links.turns, replay.turn), say, taken)
     for row, reason in zip(rows, exact_reasons(rows), strict=True):
@@ -177,6 +182,15 @@ def _note_standing(rows: Sequence[Row], standing: Mapping[str, str]) -> None:
         own = row.evidence if row.role is Role.TOOL else []
         names = [row.message.message_id or "", *own]
         row.stands_before = next((standing[name] for name in names if name in standing), "")
+
+
+def _count_rules(rows: Sequence[Row], replay: Replay, report: Report) -> None:
+    """Where the text of a rule is not there, count the system's message with its rules as it was counted then."""
+    texts = [part.content for part in replay.sent.parts if part.role is Role.SYSTEM]
+    system = [row for row in rows if row.role is Role.SYSTEM and not row.is_out]
+    told = report.payload_tokens
+    if len(system) == 1 and any(gone in text for text in texts for gone in GONE):
+        system[0].tokens = told.get("system", 0) + told.get("rules", 0)
 
 
 def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -274,12 +288,15 @@ def _row(
         row.attachments = [attachment_words(each, say) for each in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
+        row.has_failed = message.role is Role.TOOL and links.has_failed(message, row.evidence)
     if part.action in ("shortened", "extended", "restored") and part.content != row.text:
         # Of a system message, which is never stored, only what we put into it is there.
-        row.sent = part.content.strip() if part.role is Role.SYSTEM else part.content
+        row.sent = part.content
+        if part.role is Role.SYSTEM:
+            row.sent = said_of_rules(part.content.strip(), say)
         row.pieces = difference(row.text, row.sent)
     elif part.action == "injected":
-        row.sent = part.content
+        row.sent = said_of_rules(part.content, say)
     row.passed_over, row.brought_in = passed.get(name), brought.get(name)
     return row
 

@@ -64,6 +64,7 @@ HEADS = (
 COUNTS = HEADS[1:6]
 BROKEN = {
     "cut": "the cut moved",
+    "rules": "a rule was added, changed or deleted",
     "brought_in": "what is brought in changed",
     "app": "the app's own list changed",
     "tools": "the tools' schemas changed",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.audit.places.whereabouts import FATES
 from ce_engine.schema.document import AttachmentRecord
@@ -55,6 +57,7 @@ PROBLEMS = {
     "MESSAGES": "messages of the list are not in the store any more",
     "SYSTEM_CHANGED": "a system message is not the one that was sent",
     "SYSTEM_NOT_GIVEN": "system messages are never stored",
+    "RULES": "rules were changed or deleted since; what says so stands in the place of each text",
     "MATERIALS": "what was brought in is gone, changed since, or redacted",
     "ESTIMATOR": "tokens were counted in another way then",
     "PRUNER": "another pruner chose then",
@@ -64,6 +67,14 @@ PROBLEMS = {
     "older release, or without reports",
 }
 """Why a turn cannot be made again exactly, by the end of the code."""
+COUNTED = (
+    "rules changed or deleted since: {n} of {m}; what says so stands in the place of each text",
+    "{n} of {m} materials are gone or changed since",
+    "{n} of {m} materials are there as stored: redacted",
+    "{n} texts are not there: deleted, or never redacted",
+    "{n} summaries say something else since, or are gone",
+)
+"""The same with how many, as it is told beside a code in English."""
 _CODE = "CONTEXT_REPLAY_"
 NAMELESS = frozenset({*Role, "constraints", "tasks", "blocks", "evidence", "summary", "conflicts"})
 """What stands for a name where nobody has one: roles, and where pieces of our own are from."""
@@ -86,6 +97,11 @@ def problem_words(problem: ReplayProblem, say: Say = ENGLISH) -> str:
 
 def replay_words(code: str, detail: str, say: Say = ENGLISH) -> str:
     """The same of a code and what is told beside it, in English."""
+    counts = [int(each) for each in re.findall(r"\d{1,9}", detail)]
+    names = iter("nm")
+    counted = re.sub(r"\d{1,9}", lambda found: f"{{{next(names, found[0])}}}", detail)
+    if counted in COUNTED and (said := say(counted)) != counted:
+        return said.format(**dict(zip("nm", counts, strict=False)))
     english = PROBLEMS.get(code.removeprefix(_CODE), detail)
     said = say(english)
     return detail if said == english else said

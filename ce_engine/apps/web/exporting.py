@@ -19,12 +19,13 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links, arguments
 from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.report_lines import decision_words, report_lines
+from ce_engine.apps.present.rules_out import rules_said
 from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
 from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import report_of
@@ -107,9 +108,10 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
         raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
     turns = list(await reader.store.list_turns(scope))
     links = Links(document, turns)
-    spent = SessionCosts.of(calls_of(document, turns), reader.prices, range(1, len(turns) + 1))
+    calls, numbers = calls_of(document, turns), range(1, len(turns) + 1)
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     dearer = {each.turn for each in spent.dearer_turns(say)}
-    found = timeline(turns, dearer=dearer)
+    found = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
     session = _Session(reader, scope, document, turns, links, found, spent, say)
     full = full_places(session.found)
     told = [await _turn(session, place, full, step) for place in _chosen(session)]
@@ -157,7 +159,7 @@ async def _turn(
         replay = await engine.replay(session.scope, row.turn_id)
         found = await engine.explain(session.scope, row.turn_id)
         made["rows"] = folded(turn_rows(replay, found, report, session.links, session.say))
-        made["brought"] = found.brought_in
+        made["brought"] = rules_said(found.brought_in, say)
     return made
 
 

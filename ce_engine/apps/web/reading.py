@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from ce_engine.apps.cli.audited import operator
 from ce_engine.apps.cli.reading import engine_on, reading
+from ce_engine.apps.present.rules_out import RuleOut, rules_out
 from ce_engine.apps.web.read_once import ReadOnce, reading_once
 from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
@@ -18,8 +19,8 @@ from ce_engine.errors import ScopeViolationError, SessionNotFoundError, SettingF
 from ce_engine.ports.audit import Authorize
 from ce_engine.schema.audit import Action
 from ce_engine.schema.environment import AUDIT_LOG
-from ce_engine.schema.ids import SystemClock, UuidV4Generator
-from ce_engine.schema.rows import HEAD_ONLY
+from ce_engine.schema.ids import Fingerprinter, SystemClock, UuidV4Generator
+from ce_engine.schema.rows import HEAD_ONLY, TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.text.tokens.prices import PriceTable, prices_here
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ce_engine.create import ContextEngine
     from ce_engine.ports.store import Store
     from ce_engine.schema.rows import SessionInfo
-    from ce_engine.schema.settings import Constraint
 
 
 def operators_right(actor: str, action: Action, scope: Scope) -> bool:  # noqa: ARG001 - the port's
@@ -154,12 +154,18 @@ class Reader:
             self._engine.authorize = operators_right  # `looking` has asked
         return self._engine
 
-    async def rules(self, scope: Scope) -> Sequence[Constraint]:
-        """The rules of a session's owner, as they are set now; none where they are not what was set."""
+    async def rules_out(self, scope: Scope, turns: Sequence[TurnRow]) -> list[RuleOut]:
+        """The rules that went out in a session; none where its owner's are not what was set."""
         try:
-            return await self.engine().constraints.list(scope)
+            rules = await self.engine().constraints.list(scope)
         except SettingForgedError:
-            return ()
+            return []
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        if state is None:
+            return []
+        whose = Scope.of_stored(*scope.key, state.head.project_id)
+        key = Fingerprinter(self.store.secret, state.head.salt, whose)
+        return rules_out(rules, turns, key if key.key_id == state.head.key_id else None)
 
     async def close(self) -> None:
         """Let go of the engine, if there is one; the store is its opener's."""

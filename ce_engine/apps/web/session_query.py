@@ -35,6 +35,7 @@ MARKS: Mapping[str, Callable[[SessionFacts], bool]] = {
     "conflicts": lambda facts: facts.conflicts > 0,
     "over_budget": lambda facts: facts.over_budget > 0,
     "failed": lambda facts: facts.failed > 0,
+    "tool_failed": lambda facts: facts.tool_errors > 0,
 }
 """What a session can be marked with."""
 

@@ -24,6 +24,8 @@ from ce_engine.turns.input.source_fetch import UNAVAILABLE, FetchResult, SourceF
 
 VIOLATION, TOO_LARGE = "CONTEXT_SCOPE_VIOLATION", "CONTEXT_INPUT_TOO_LARGE"
 RULES = "framework__context"
+RULE = "c:"
+"""What the ids of an owner's rules begin with, as material."""
 CHARS_A_TOKEN = 8
 """More than a token has in any text worth reading."""
 
@@ -89,7 +91,7 @@ class Collector:
         """
         share, owned = _share(call, config), owned.trusted(config)
         warnings = [code for code in owned.warnings if _concerns(code, config, share)]
-        materials = [*map(_rule, owned.constraints), *kept.materials]
+        materials = [*map(rule_material, owned.constraints), *kept.materials]
         if config.colleagues == "results" and call.purpose == "chat":
             materials += final_results(call, view)
         known: dict[str, int] = {}
@@ -126,9 +128,10 @@ def _concerns(code: str, config: RuntimeConfig, share: InputShare) -> bool:
     return not config.budget_is_given if is_of_budget else RULES in share.sections
 
 
-def _rule(constraint: Constraint) -> Material:
+def rule_material(constraint: Constraint) -> Material:
+    """A rule that an owner stored, as it goes out."""
     return Material(
-        f"c:{constraint.constraint_id}",
+        f"{RULE}{constraint.constraint_id}",
         RULES,
         lettered(constraint.text),
         CONSTRAINTS,

@@ -36,8 +36,8 @@ from ce_engine.turns.report.payload import (
 )
 
 
-TEXT, TOOLS = "text", "tools"
-"""What the names of units begin with: of what was put in, and of the tools' schemas."""
+TEXT, RULES, TOOLS = "text", "rules", "tools"
+"""What the names of units begin with: of what was put in, of an owner's rules, and of the tools' schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,10 @@ class ReportWriter:
             return "cut"
         if isinstance(gone[0], tuple) and gone[0][0] == TOOLS:
             return "tools"
-        if any(isinstance(what, tuple) and what[0] == TEXT for what, _ in (gone, *instead[:1])):
-            return "brought_in"
+        kinds = {what[0] for what, _ in (gone, *instead[:1]) if isinstance(what, tuple)}
+        for kind, cause in ((RULES, "rules"), (TEXT, "brought_in")):
+            if kind in kinds:
+                return cause
         if self.outcome.pruned:
             return "pruned"
         return "left_out" if self.call.by_hand else "app"
@@ -203,7 +205,7 @@ class ReportWriter:
             # In whole it is the very message that the app sent when it was new.
             yield ((name, saved) if saved else name), items[name].tokens - saved
         elif isinstance(step, Insert):
-            yield self._injected(step.text)
+            yield self._injected(step.text, RULES if step.layer is Layer.RULES else TEXT)
         elif step.index in self.outcome.forms and isinstance(step, Shorten):
             item = items[step.index]
             yield (item.message_id, hash(step.text)), item.tokens
@@ -225,11 +227,11 @@ class ReportWriter:
             yield what, tokens
         else:
             yield what, tokens
-            if isinstance(step, Extend):
-                yield self._injected(step.text)
+            if isinstance(step, Extend):  # only rules stand behind a message, the system's
+                yield self._injected(step.text, RULES)
 
-    def _injected(self, text: str) -> Unit:
-        return (TEXT, hash(text)), self.count(text)
+    def _injected(self, text: str, kind: str = TEXT) -> Unit:
+        return (kind, hash(text)), self.count(text)
 
 
 def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:

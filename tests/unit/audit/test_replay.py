@@ -20,6 +20,7 @@ from ce_engine import (
     ModelCall,
     ObservabilityConfig,
     Origin,
+    Priority,
     RedactionConfig,
     RedactionRules,
     Replay,
@@ -221,8 +222,38 @@ def test_constraints_are_there_again_as_long_as_they_say_the_same(
     engine.sync.constraints.update(SCOPE, rule.constraint_id, text="Never answer.")
     changed = later.sync.replay(SCOPE, system=PROMPT)
     assert not changed.equal
-    assert codes(changed) == {"MATERIALS"}
+    assert codes(changed) == {"RULES"}
     assert "Never answer." not in changed.model_dump_json()
+    assert "it was changed since" in changed.sent.parts[0].content
+    engine.sync.constraints.delete(SCOPE, rule.constraint_id)
+    deleted = later.sync.replay(SCOPE, system=PROMPT)
+    assert "it is not set any more" in deleted.sent.parts[0].content
+
+
+@pytest.mark.req("A-21", "D-06")
+def test_an_archive_that_has_a_rule_s_text_shows_it_until_the_rule_is_deleted(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    rule = engine.sync.constraints.create(SCOPE, "Always answer in 中文.")
+    kept = config(5000, observability=ObservabilityConfig(store_contexts=True))
+    HostApp(engine, SCOPE, [system(PROMPT)]).ask("Where?", "Here.", config=kept)
+    engine.sync.flush()
+    engine.sync.constraints.update(SCOPE, rule.constraint_id, text="Never answer.")
+    changed = later.sync.replay(SCOPE, system=PROMPT)
+    assert changed.equal
+    assert "Always answer in 中文." in changed.sent.parts[0].content
+    engine.sync.constraints.delete(SCOPE, rule.constraint_id)
+    assert "Always answer" not in later.sync.replay(SCOPE, system=PROMPT).model_dump_json()
+
+
+@pytest.mark.req("A-21", "D-06")
+def test_a_rule_of_which_only_the_rank_was_changed_is_as_it_went_out(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    rule = engine.sync.constraints.create(SCOPE, "Always answer in 中文.")
+    chat(engine)
+    engine.sync.constraints.update(SCOPE, rule.constraint_id, priority=Priority.HIGH)
+    assert later.sync.replay(SCOPE, system=PROMPT).equal
 
 
 @pytest.mark.req("A-21")

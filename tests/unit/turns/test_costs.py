@@ -162,6 +162,26 @@ def test_tools_that_the_app_adds_are_told_as_what_broke_the_prefix(engine: Conte
     assert app.ask("谢谢。", "不客气。", tools=tools).report.prefix_broken_by == ""
 
 
+@pytest.mark.parametrize("system_messages", [[system("You help.")], []])
+def test_a_rule_that_changed_is_told_as_what_broke_the_prefix(
+    engine: ContextEngine, url: str, system_messages: list[Any]
+) -> None:
+    scope = Scope(session_id="s")
+    app, rules = HostApp(engine, scope, system_messages), engine.sync.constraints
+    said = [app.ask("Where is the lamp?", "On the shelf.").report.prefix_broken_by]
+    made = rules.create(scope, "Answer in euros.")
+    said.append(app.ask("And the chair?", "Here.").report.prefix_broken_by)
+    said.append(app.ask("And the table?", "Here.").report.prefix_broken_by)
+    rules.update(scope, made.constraint_id, text="Answer in euros, with VAT.")
+    said.append(app.ask("And the stool?", "Here.").report.prefix_broken_by)
+    rules.delete(scope, made.constraint_id)
+    said.append(app.ask("And the desk?", "Here.").report.prefix_broken_by)
+    assert said == ["", "rules", "", "rules", "rules"]
+    text = " ".join(ce("report", "s", "--store", url, "--turn", "4", columns=120).stdout.split())
+    assert "then a rule was added, changed or deleted" in text
+    assert "what is brought in changed" not in text
+
+
 # Dearer
 
 
@@ -176,14 +196,14 @@ def test_a_session_that_became_dearer_says_so_once_and_why(
             found.append(app.ask(f"{n}: Where?", "Here.").report)
     doubted = [report for report in found if DEARER in report.warnings]
     assert len(doubted) == 1
-    assert doubted[0].dearer_causes["brought_in"] > 1000
+    assert doubted[0].dearer_causes["rules"] > 1000
     [line] = [m for m in caplog.messages if "cost more by now" in m]
     assert "session s: " in line
-    assert "text was brought in" in line
+    assert "a rule was added, changed or deleted" in line
     engine.sync.close()
     text = " ".join(ce("report", "s", "--store", url, columns=80).stdout.split())
     assert text.startswith("DEARER than without us: ")
-    assert "text was brought in at turns" in text
+    assert "a rule was added, changed or deleted at turns" in text
     text = " ".join(ce("report", "s", "--store", url, "--full", columns=80).stdout.split())
     assert "DEARER by this turn than it would be without us" in text
 

@@ -15,14 +15,13 @@ from starlette.routing import Route
 from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
-from ce_engine.apps.present.rules_out import rules_out
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
@@ -207,7 +206,7 @@ async def costs(request: Request) -> Response:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    found = timeline(turns, lane)
+    found = timeline(turns, lane, tool_errors=tool_errors(calls, numbers))
     return page(
         request,
         "session_costs.html",
@@ -221,6 +220,7 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         lane=lane,
+        notable=_notable(found),
         **_table(found, turns, query, spent, say),
         saved_share=saved_share,
         cached_share=cached_share,
@@ -237,13 +237,21 @@ async def find(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope) if wanted else None
         turns = await reader.store.list_turns(scope) if wanted else []
-        rules = rules_out(await reader.rules(scope), turns) if wanted else []
+        rules = await reader.rules_out(scope, turns) if wanted else []
     say = taste_of(request).language
     hits = search(document, turns, wanted, rules) if document is not None else None
     where = _where(hits, document, turns) if hits is not None and document is not None else {}
     told = {each.id: each.words(scope.user_id, say) for each in rules}
+    lost = [words for each in rules if (words := each.lost(say))]
     answer = page(
-        request, "session_find.html", scope=scope, hits=hits, find=wanted, where=where, rules=told
+        request,
+        "session_find.html",
+        scope=scope,
+        hits=hits,
+        find=wanted,
+        where=where,
+        rules=told,
+        lost=lost,
     )
     more = {"lane": query["lane"]} if "lane" in query else {}
     # Who comes back to the page, or goes on from it, has the word still.

@@ -22,8 +22,8 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
-from ce_engine.apps.present.rules_out import rules_out
-from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, marks_of, timeline
+from ce_engine.apps.present.rules_out import rules_said
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
@@ -41,9 +41,10 @@ from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
 from ce_engine.audit.replay import find_turn
+from ce_engine.audit.rules_sent import is_rule
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
@@ -130,7 +131,7 @@ async def turn(request: Request) -> Response:
         find=find,
         replay=again.replay,
         problem=again.problem,
-        **_recall(again.found),
+        **_recall(again.found, say),
         source=_source(links, say),
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
@@ -157,12 +158,12 @@ def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
     return {"where": where, "since": since}
 
 
-def _recall(found: Explanation | None) -> dict[str, Any]:
+def _recall(found: Explanation | None, say: Say) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
     if found is None:
         return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
     return {
-        "brought": found.brought_in,
+        "brought": rules_said(found.brought_in, say),
         "earlier": found.earlier,
         "passed": found.passed_over,
         "asked": found.asked,
@@ -175,14 +176,14 @@ def _recall(found: Explanation | None) -> dict[str, Any]:
 async def _rules(
     reader: Reader, stored: StoredTurn, found: Explanation | None, say: Say
 ) -> dict[str, str]:
-    """Whose the rules are that went out, and since when, by their ids; of those that are set still."""
+    """Whose the rules are that went out, since when, and what became of their texts, by their ids."""
     pieces = list[BroughtIn | PassedOver]()
     if found is not None:
         pieces = [*found.brought_in, *found.passed_over]
-    if not any(piece.id.startswith("c:") for piece in pieces):
+    if not any(is_rule(piece.id) for piece in pieces):
         return {}
-    user, rules = stored.scope.user_id, await reader.rules(stored.scope)
-    return {each.id: each.words(user, say) for each in rules_out(rules, stored.turns)}
+    user, rules = stored.scope.user_id, await reader.rules_out(stored.scope, stored.turns)
+    return {each.id: each.words(user, say, stored.at + 1, dated=True) for each in rules}
 
 
 def _scores(say: Say) -> dict[str, Any]:
@@ -246,9 +247,6 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
         "before": at or None,
         "after": at + 2 if at + 1 < len(turns) else None,
         "turn_count": len(turns),
-        "marks": [
-            (mark, say(MARKS[mark]), mark in BAD) for mark in marks_of(row) if mark != FAILED
-        ],
         "dearer_words": say(MARKS[DEARER]),
         "parent": next((n for n, t in enumerate(turns, 1) if t.turn_id == row.parent_turn_id), None)
         if row.parent_turn_id
@@ -288,15 +286,16 @@ def _reasons(
 
 
 def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
-    """What the turn cost, in the money that its session is told in, and whether it became dearer than without us."""
-    if stored.report is None:
-        return {"costs": [], "is_dearer": False}
-    calls = calls_of(stored.document, stored.turns)
-    if is_free(calls[stored.at]):  # no model was asked, or none answered
-        return {"costs": [], "is_dearer": False}
-    spent = SessionCosts.of(calls, reader.prices, range(1, len(stored.turns) + 1))
+    """What the turn cost, in the money that its session is told in, whether it became dearer than without us; and its marks."""
+    calls, numbers = calls_of(stored.document, stored.turns), range(1, len(stored.turns) + 1)
+    one = timeline([stored.row], tool_errors=tool_errors(calls[stored.at :], [1]))
+    marks = [(mark, say(MARKS[mark]), mark in BAD) for mark in one.marks.get(0, ())]
+    told = {"costs": [], "is_dearer": False, "marks": [m for m in marks if m[0] != FAILED]}
+    if stored.report is None or is_free(calls[stored.at]):  # no model was asked, or none answered
+        return told
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     is_dearer = spent.costs.each[stored.at].is_dearer
-    return {"costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
+    return {**told, "costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
