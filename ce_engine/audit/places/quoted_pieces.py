@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ce_engine.audit.explanation import THERE_ALREADY
+from ce_engine.audit.explanation import RECALLED, THERE_ALREADY
 from ce_engine.schema.rows import TurnRow
 
-
-RECALLED = ("m:", "e:")
-"""With what the ids of decisions on pieces that relevance looked at begin."""
 
 Pins = Sequence[Sequence[Any]]
 """What stands before questions, as it is archived: each the question's id, and what stands before it."""

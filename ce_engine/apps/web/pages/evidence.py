@@ -88,14 +88,9 @@ async def _page(request: Request, name: str) -> Response:
 
 
 def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:
-    """Where a message or a piece of evidence went: a tool's result went with the message that it stands in."""
-    results = [
-        message.message_id or ""
-        for message in document.session.messages
-        if message.role is Role.TOOL and name in {ref.evidence_id for ref in message.refs or ()}
-    ]
-    found = whereabouts([name, *results], document, turns) or evidence_whereabouts([name], turns)
-    return next((found[each] for each in (name, *results) if each in found), None)
+    """Where a message or a piece of evidence went."""
+    found = whereabouts([name], document, turns)
+    return (found or evidence_whereabouts([name], document, turns)).get(name)
 
 
 async def _read(
