@@ -194,7 +194,7 @@ def test_a_result_that_went_out_compact_stays_so_in_later_turns(
     chance = random.Random(seed)
     settings = config(900, tool_results="compact")
     seen = Witness(HostApp(engine, SCOPE, [system("You help.")]))
-    prices = {n: 100 for n in range(3)}
+    prices = dict.fromkeys(range(3), 100)
     for n in range(16):
         lamp = chance.randrange(3)
         prices[lamp] += chance.randrange(2) * 7
@@ -258,7 +258,9 @@ def test_by_hand_what_the_engine_brings_in_went_out(engine: ContextEngine, seed:
                 part.endswith(text) for part in sent
             )  # what was brought in stands before it
             quoted = any(quotes(part, text) for part in sent)
-            fates[n + 1] = SENT if whole else how_quoted(" ".join(sent), text) if quoted else LEFT_OUT
+            fates[n + 1] = (
+                SENT if whole else how_quoted(" ".join(sent), text) if quoted else LEFT_OUT
+            )
         if chance.random() < 0.9:  # else nobody answers, and the question is not brought in again
             answer = Message(role=Role.ASSISTANT, content=f"So it is with lamp {n:02}.")
             engine.sync.commit_assistant_message(SCOPE, answer, turn_id=made.report.turn_id)

@@ -20,7 +20,12 @@ from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
+from ce_engine.audit.places.whereabouts import (
+    QUOTED_PART,
+    Whereabouts,
+    evidence_whereabouts,
+    whereabouts,
+)
 from ce_engine.audit.trace import trace as trace_of
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
@@ -57,6 +62,10 @@ async def _page(request: Request, name: str) -> Response:
     asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
     say = taste_of(request).language
     made = graph(found, document, answers, say)
+    in_part = _in_part(found, document, turns, answers.get(found.id))
+    for each in in_part:
+        if (node := made.nodes.get(f"e:{each}")) is not None:
+            node.title += say(" ({text})", text=say("quoted in part"))
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
     disagreements = await asyncio.to_thread(_disagreements, turns, document, found)
 
@@ -77,6 +86,7 @@ async def _page(request: Request, name: str) -> Response:
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
+        in_part=in_part,
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
         disagreements=disagreements,
@@ -91,6 +101,21 @@ def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Wherea
     """Where a message or a piece of evidence went."""
     found = whereabouts([name], document, turns)
     return (found or evidence_whereabouts([name], document, turns)).get(name)
+
+
+def _in_part(
+    found: Trace, document: SessionDocument, turns: list[TurnRow], turn: int | None
+) -> frozenset[str]:
+    """The evidence of which only the best sentences went out in an answer's turn."""
+    if found.kind != "message" or turn is None:
+        return frozenset()
+    ids = [item.ref.evidence_id for item in found.evidence]
+    return frozenset(
+        name
+        for name, where in evidence_whereabouts(ids, document, turns).items()
+        for stay in where.stays
+        if stay.fate == QUOTED_PART and any(a <= turn <= b for a, b in stay.stretches)
+    )
 
 
 async def _read(
