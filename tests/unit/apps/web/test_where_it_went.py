@@ -21,6 +21,7 @@ from ce_engine import (
 )
 from ce_engine.prepare.tool_results.values import values_of
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten
+from ce_engine.testing import IdsInOrder
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from tests.hosts.cli_host import ce, url_of
 from tests.unit.apps.web.visiting import plain, turn_of, visit
@@ -91,7 +92,12 @@ class Seen:
 def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Wire]:
     """An invoice that is too long to be quoted whole, lamps in stock, and a talk until both are left out."""
     url = url_of(tmp_path_factory.mktemp("store") / "ce.db")
-    engine = create_context_engine(url, config=CONFIG, token_estimator=CharBasedEstimator())
+    engine = create_context_engine(
+        url,
+        config=CONFIG,
+        token_estimator=CharBasedEstimator(),
+        id_generator=IdsInOrder("shop-"),
+    )
     engine.sync.check()
     texts = {"invoice": f"{TOTAL} {INVOICE}", "stock": STOCK}
     seen = Seen(HostApp(engine, SCOPE, [system("You help.")]), texts)
@@ -206,7 +212,12 @@ def test_what_was_quoted_since_is_not_left_out_since(session: tuple[str, Wire]) 
 def in_a_loop(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int, int]:
     """An agent whose input is cut in the middle of its steps: the turn of the question, and that of the cut."""
     url = url_of(tmp_path_factory.mktemp("loop") / "ce.db")
-    engine = create_context_engine(url, config=CONFIG, token_estimator=CharBasedEstimator())
+    engine = create_context_engine(
+        url,
+        config=CONFIG,
+        token_estimator=CharBasedEstimator(),
+        id_generator=IdsInOrder("shop-"),
+    )
     engine.sync.check()
     seen = Seen(HostApp(engine, SCOPE, [system("You help.")]), {"total": TOTAL})
     seen.ask(TOTAL, "Noted.")
