@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -12,9 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
-from ce_engine.apps.present.evidence_graph import Node, graph
+from ce_engine.apps.present.evidence_graph import Graph, Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
+from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
@@ -63,9 +64,7 @@ async def _page(request: Request, name: str) -> Response:
     say = taste_of(request).language
     made = graph(found, document, answers, say)
     in_part = _in_part(found, document, turns, answers.get(found.id))
-    for each in in_part:
-        if (node := made.nodes.get(f"e:{each}")) is not None:
-            node.title += say(" ({text})", text=say("quoted in part"))
+    _mark(made, in_part, say)
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
     disagreements = await asyncio.to_thread(_disagreements, turns, document, found)
 
@@ -116,6 +115,13 @@ def _in_part(
         for stay in where.stays
         if stay.fate == QUOTED_PART and any(a <= turn <= b for a, b in stay.stretches)
     )
+
+
+def _mark(made: Graph, in_part: Collection[str], say: Say) -> None:
+    """Say in a drawing what went out in part."""
+    for each in in_part:
+        if (node := made.nodes.get(f"e:{each}")) is not None:
+            node.title += say(" ({text})", text=say("quoted in part"))
 
 
 async def _read(
