@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ce_engine.audit.rules_sent import GONE
 from ce_engine.prepare.blocks.material import Material
@@ -27,14 +28,36 @@ THERE_ALREADY = "there_already"
 PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
 
+RECALLED = ("m:", "e:")
+"""With what the ids of decisions on pieces that relevance looked at begin."""
+
+UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
+
 KINDS = {"m": "message", "e": "evidence"}
 
 MOST_PASSED_OVER = 200
 """Pieces that were left out of which an explanation tells: of more, nobody reads."""
 
 
-def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool) -> Explanation:
-    """What was brought in for a call, with every decision, and where it was cut."""
+def explanation(
+    turn_id: str,
+    chosen: Selection,
+    recall: Recall,
+    *,
+    equal: bool,
+    recorded: Sequence[Mapping[str, Any]] = (),
+) -> Explanation:
+    """What was brought in for a call, with every decision, and where it was cut.
+
+    Args:
+        turn_id: of the call.
+        chosen: once more, or with another configuration.
+        recall: what was looked at.
+        equal: whether all of it is what was sent.
+        recorded: the decisions of the call as they are stored: where those on what was looked at are the same, a rule
+            that is gone meanwhile changes nothing of what they were measured by. How much room there was it does.
+    """
+    same = equal or (bool(recorded) and _looked_at(recorded) == _looked_at(_plain(chosen)))
     cut = chosen.outcome.cut
     is_cut = bool(cut.dropped or cut.shortened or chosen.outcome.line.below)
     return Explanation(
@@ -43,15 +66,37 @@ def explanation(turn_id: str, chosen: Selection, recall: Recall, *, equal: bool)
         equal=equal,
         brought_in=brought_in(chosen, recall),
         earlier=earlier(chosen),
-        passed_over=passed_over(chosen, recall),
+        passed_over=[
+            piece if equal else piece.model_copy(update=UNKNOWN_ROOM)
+            for piece in passed_over(chosen, recall)
+        ],
         decisions=chosen.outcome.decisions,
         cut=("moved" if cut.moved else "stands") if is_cut else "",
         cut_before=cut.marks.drop or "" if is_cut else "",
         cut_budget=chosen.marks.budget,
         recall=chosen.outcome.recall,
         taken=_taken(chosen) if equal else None,
-        nearest=_nearest(chosen, recall) if equal else None,
+        nearest=_nearest(chosen, recall) if same else None,
     )
+
+
+def _plain(chosen: Selection) -> list[dict[str, Any]]:
+    return [decision.model_dump(mode="json") for decision in chosen.outcome.decisions]
+
+
+def _looked_at(decisions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, int, int]]:
+    """The decisions on what relevance looked at; those side by side and alike as one, as they are stored."""
+    found: list[tuple[str, str, str, int, int]] = []
+    for each in decisions:
+        name, fate = each["block_id"], (each["action"], each["reason"])
+        if not name.startswith(RECALLED):
+            continue
+        count, tokens = each.get("count", 1), each.get("token_estimate", 0)
+        if found and found[-1][1:3] == fate:
+            first, _, _, more, others = found.pop()
+            name, count, tokens = first, count + more, tokens + others
+        found.append((name, *fate, count, tokens))
+    return found
 
 
 def _nearest(chosen: Selection, recall: Recall) -> NearestThere | None:
@@ -103,6 +148,7 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
             asked=anchor,
             ids=[name.partition(":")[2] for name, _ in pin.refs],
             tokens=costs[pin.refs[0][0]],
+            parts=[name.partition(":")[2] for name, sentences in pin.refs if sentences],
         )
         for anchor, pin in chosen.outcome.pins.items()
         if pin.refs and pin.refs[0][0] in costs

@@ -182,7 +182,13 @@ class ReplayMethods(EngineBase):
         past, _ = await self._past(scope, turn)
         _, chosen, recall = await self._as_it_was(past, ())
         made = chosen.hasher(past.view, past.config().locale).made(past.macs)
-        found = explanation(past.row.turn_id, chosen, recall, equal=past.is_equal(made))
+        found = explanation(
+            past.row.turn_id,
+            chosen,
+            recall,
+            equal=past.is_equal(made),
+            recorded=past.row.report.get("prune_decisions", ()),
+        )
         return found.model_copy(update={"problems": past.problems, "decisions": [], "recall": None})
 
     async def _as_it_was(

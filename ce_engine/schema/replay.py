@@ -15,7 +15,8 @@ class SentPart(Schema):
     `action` is `kept`, `shortened`, `extended` (a text was put into it), `injected`, `restored` (from the
     store) or `dropped`; `index` is its place in the host's list, `message_id` the stored message.
     `sources` say where its text is from (D-01): `host`, as the app sends it; `session`, stored messages;
-    `evidence`, `constraints`, `tasks`, `blocks`, `summary`; or the name of a source.
+    `evidence`, `constraints`, `tasks`, `blocks`, `summary`; or the name of a source. `form` says of a tool's result
+    that goes out in fewer tokens what was done to it, as in `Report.results_saved`.
     """
 
     action: str
@@ -25,6 +26,7 @@ class SentPart(Schema):
     index: int | None = None
     message_id: str | None = None
     sources: list[str] = Field(default_factory=list)
+    form: str | None = additive()
 
 
 class Sent(Schema):
@@ -153,11 +155,13 @@ class BroughtInBefore(Schema):
         asked: id of that message.
         ids: of what was brought in.
         tokens: what it costs.
+        parts: the ids of those of which only the best sentences stand there.
     """
 
     asked: str
     ids: list[str]
     tokens: int
+    parts: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
 
 
 class RoomTaken(Schema):

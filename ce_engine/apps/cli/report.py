@@ -40,6 +40,7 @@ from ce_engine.apps.present.turns import (
     print_turn,
 )
 from ce_engine.audit.operators import operators_scope
+from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import Explanation
@@ -190,6 +191,8 @@ def _print_one(found: SessionTurns, place: int, made: Explanation | None) -> Non
         print_under(screen, 0, f"\nBrought in for this turn: {said}")
     else:
         numbers = {one.row.tip_message_id or "": one.turn for one in reversed(found.turns)}
+        since = quoted_since([one.row for one in found.turns], place)
+        numbers |= {asked: found.turns[n - 1].turn for asked, n in since.items()}
         print_brought_in(screen, made, numbers)
     print_decisions(screen, item.report)
     print_ids(screen, item)

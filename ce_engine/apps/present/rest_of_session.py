@@ -9,8 +9,15 @@ from typing import Any
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import Reasons
-from ce_engine.apps.present.turn_view import Row, standing_before
-from ce_engine.audit.places.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, Whereabouts
+from ce_engine.apps.present.turn_view import Row, standing_before, standing_in_part
+from ce_engine.audit.places.whereabouts import (
+    LEFT_OUT,
+    QUOTED,
+    QUOTED_PART,
+    SENT,
+    SHORTENED,
+    Whereabouts,
+)
 from ce_engine.schema.document import Message
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver
 from ce_engine.schema.rows import TurnRow
@@ -28,6 +35,7 @@ WHY = {
     "not_given": "The app did not give it in this turn: it may come in as a quotation.",
     "all_fits": "Nothing was looked for to be brought back: all that was given had room.",
     QUOTED: "It went out in what was brought in: a quotation, and no message of its own.",
+    QUOTED_PART: "Only its best sentences went out, in what was brought in: a quotation, and no message of its own.",
 }  # fmt: skip
 
 
@@ -37,7 +45,7 @@ class Rest:
 
     Attributes:
         message: as it is stored.
-        fate: `quoted`, `left_out`, `later` or `elsewhere`.
+        fate: `quoted`, `quoted_part`, `left_out`, `later` or `elsewhere`.
         why: in sentences.
         asked: id of the earlier question that it stands quoted before; `""` of none.
         piece: its score, where it was looked at.
@@ -85,7 +93,7 @@ class RestOfSession:
         self._messages = [m for m in messages if m.message_id and m.message_id not in shown]
         self._archive: Mapping[str, Any] = row.report.get("extra", {}).get("replay") or {}
         self._later = self._said_later(messages)
-        self._standing = standing_before(found)
+        self._standing, self._in_part = standing_before(found), standing_in_part(found)
         self._pieces: dict[str, BroughtIn | PassedOver] = {}
         if found is not None:
             self._pieces |= {piece.id: piece for piece in found.passed_over}
@@ -126,7 +134,9 @@ class RestOfSession:
         row, piece = self._rows.get(name), self._pieces.get(name)
         stands = self._stands(message)
         if stands or isinstance(piece, BroughtIn):
-            return Rest(message, QUOTED, say(WHY[QUOTED]), stands, piece, asked)
+            is_part = piece.is_part if isinstance(piece, BroughtIn) else self._is_in_part(message)
+            fate = QUOTED_PART if is_part else QUOTED
+            return Rest(message, fate, say(WHY[fate]), stands, piece, asked)
         if row is not None:
             why = [row.why, row.not_recalled]
             fate = LEFT_OUT if row.is_out else SHORTENED if row.action == SHORTENED else SENT
@@ -137,9 +147,10 @@ class RestOfSession:
 
     def _stands(self, message: Message) -> str:
         """The earlier question before which it stands quoted, as a message or as the result that it is."""
-        names = [message.message_id or "", *(ref.evidence_id for ref in message.refs or ())]
-        own = names if message.role == "tool" else names[:1]
-        return next((asked for name in own if (asked := self._standing.get(name))), "")
+        return next((asked for n in _names(message) if (asked := self._standing.get(n))), "")
+
+    def _is_in_part(self, message: Message) -> bool:
+        return any(name in self._in_part for name in _names(message))
 
     def _why_not(self, piece: BroughtIn | PassedOver | None) -> list[str]:
         say, told = self._say, self._told
@@ -150,6 +161,12 @@ class RestOfSession:
             *found,
             told.not_recalled() or (say(WHY["all_fits"]) if not told.report.cut else ""),
         ]
+
+
+def _names(message: Message) -> list[str]:
+    """The ids by which it may stand quoted."""
+    refs = [ref.evidence_id for ref in message.refs or ()] if message.role == "tool" else []
+    return [message.message_id or "", *refs]
 
 
 __all__ = ["ELSEWHERE", "FATES", "LATER", "WHY", "Rest", "RestOfSession"]

@@ -10,6 +10,7 @@ from typing import Any
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.reasons import reason_words
 from ce_engine.audit.places.message_places import OF_RESULTS
+from ce_engine.audit.places.quoted_pieces import RECALLED
 from ce_engine.schema.rows import TurnRow
 
 
@@ -34,7 +35,10 @@ def spots(turns: Sequence[TurnRow], say: Say = ENGLISH) -> Iterator[Spots]:
     if by_turn:
         title = say("{count} place redacted", "{count} places redacted", count=by_turn.total())
         yield Spots(title, sorted(by_turn.items()), by_kind.most_common())
-    by_turn, by_kind = _counted(turns, _shortened)
+    _, by_kind = _counted(turns, _shortened)
+    by_turn = Counter(
+        {n: count for n, row in enumerate(turns, 1) if (count := _shorter(row.report))}
+    )
     if by_turn:
         title = say(
             "tool results shortened in {count} turn",
@@ -60,6 +64,20 @@ def _redacted(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """The rules that hit, and how many places of a piece they were."""
     for each in report.get("redactions", ()):
         yield ", ".join(each.get("rules_applied", ())), each.get("fields_redacted", 1)
+
+
+def _shorter(report: Mapping[str, Any]) -> int:
+    """How many results a turn sent shorter: of those that stay as they went out, its decisions tell no more."""
+    results = texts = 0
+    for each in report.get("prune_decisions", ()):
+        if each["action"] == "degraded" and not each["block_id"].startswith(RECALLED):
+            is_result = each["reason"] in OF_RESULTS
+            results += each.get("count", 1) if is_result else 0
+            texts += 0 if is_result else each.get("count", 1)
+    if not report.get("results_saved"):
+        return results
+    shorter: int = report.get("shortened", 0) - texts
+    return max(results, shorter, 1)
 
 
 def _shortened(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

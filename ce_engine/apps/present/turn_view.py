@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -58,6 +58,7 @@ class Row:
         not_recalled: why it was not brought back, in a sentence, where it was left out.
         brought_in: what was brought in of it, where it was.
         stands_before: id of the earlier question that it stands quoted before, though it is no message of its own.
+        stands_in_part: only its best sentences stand there.
         turn: the turn that gave it as its answer.
         evidence: what it is stored as, or quotes.
         attachments: labels of pictures and files.
@@ -79,6 +80,7 @@ class Row:
     passed_over: PassedOver | None = None
     brought_in: BroughtIn | None = None
     stands_before: str = ""
+    stands_in_part: bool = False
     turn: int | None = None
     evidence: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
@@ -92,6 +94,11 @@ class Row:
     def is_quoted(self) -> bool:
         """Whether it went out though it is left out as a message: in what was brought in."""
         return self.is_out and bool(self.brought_in or self.stands_before)
+
+    @property
+    def is_in_part(self) -> bool:
+        """Whether only the best sentences of it are quoted."""
+        return self.brought_in.is_part if self.brought_in else self.stands_in_part
 
     @property
     def is_unstored(self) -> bool:
@@ -156,7 +163,7 @@ def turn_rows(
     passed = {piece.id: piece for piece in found.passed_over} if found else {}
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
     rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
-    _note_standing(rows, standing_before(found))
+    _note_standing(rows, standing_before(found), standing_in_part(found))
     _count_rules(rows, replay, report)
     taken = found.taken if found else None
     told = Reasons(report, moved_in(links.turns, replay.turn), say, taken)
@@ -174,14 +181,26 @@ def standing_before(found: Explanation | None) -> dict[str, str]:
     return {name: each.asked for each in found.earlier for name in each.ids} if found else {}
 
 
-def _note_standing(rows: Sequence[Row], standing: Mapping[str, str]) -> None:
+def standing_in_part(found: Explanation | None) -> frozenset[str]:
+    """What of that stands there only in part: nowhere whole."""
+    if found is None:
+        return frozenset()
+    whole = {name for each in found.earlier for name in each.ids if name not in each.parts}
+    return frozenset(name for each in found.earlier for name in each.parts) - whole
+
+
+def _note_standing(
+    rows: Sequence[Row], standing: Mapping[str, str], in_part: Collection[str]
+) -> None:
     """Note of rows that are left out what of them stands quoted all the same; of a result it may be its evidence."""
     for row in rows:
         if not (row.is_out and row.message is not None):
             continue
         own = row.evidence if row.role is Role.TOOL else []
         names = [row.message.message_id or "", *own]
-        row.stands_before = next((standing[name] for name in names if name in standing), "")
+        there = next((name for name in names if name in standing), None)
+        if there is not None:
+            row.stands_before, row.stands_in_part = standing[there], there in in_part
 
 
 def _count_rules(rows: Sequence[Row], replay: Replay, report: Report) -> None:
@@ -282,7 +301,7 @@ def _row(
 ) -> Row:
     name = part.message_id or ""
     message = messages.get(name)
-    row = Row(part.index, part.role, part.action, _reason(part, fates), part.tokens, message)
+    row = Row(part.index, part.role, part.action, reason_of(part, fates), part.tokens, message)
     if message is not None:
         row.text, row.asked = message.content, links.asked(message, say)
         row.attachments = [attachment_words(each, say) for each in message.attachments or ()]
@@ -301,8 +320,11 @@ def _row(
     return row
 
 
-def _reason(part: SentPart, fates: Fates) -> tuple[str, str]:
+def reason_of(part: SentPart, fates: Fates) -> tuple[str, str]:
+    """Why a part went out or did not: a key of `reasons.WHY`."""
     decision = fates.of(part.message_id)
+    if part.form:  # of which a turn tells in the call that it was settled for, and then no more
+        return "degraded", part.form
     if decision is None:
         return UNTOUCHED if part.action in (KEPT, "extended") else (part.action, "")
     return decision.action, decision.reason

@@ -12,7 +12,15 @@ from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import number
 from ce_engine.apps.present.reasons import GOES_BACK
-from ce_engine.apps.present.turn_view import Fates, Fold, Row, folded, in_order, turn_rows
+from ce_engine.apps.present.turn_view import (
+    Fates,
+    Fold,
+    Row,
+    folded,
+    in_order,
+    reason_of,
+    turn_rows,
+)
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import Explanation, PassedOver, Replay, Sent, SentPart
@@ -359,8 +367,7 @@ def _fate(part: SentPart, fates: Fates, why: Explanation) -> Fate:
     brought = next((piece for piece in why.brought_in if piece.id == name), None)
     if kind == OUT and (brought or name in _standing(why)):
         return Fate(QUOTED, part.tokens, score=brought.score if brought else None)
-    decision = fates.of(name)
-    reason = (decision.action, decision.reason) if decision is not None else (part.action, "")
+    reason = reason_of(part, fates)
     piece = next((piece for piece in why.passed_over if piece.id == name), None)
     if kind != OUT or piece is None:
         return Fate(kind, part.tokens, reason)

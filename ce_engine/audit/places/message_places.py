@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ce_engine.audit.explanation import THERE_ALREADY
 from ce_engine.audit.places.history_places import Fate, Histories
+from ce_engine.audit.places.quoted_pieces import RECALLED, PinsAfter, quoted_pieces
+from ce_engine.audit.places.result_forms import FORMS, NO_FORMS, Forms, ResultForms
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest
@@ -17,30 +18,28 @@ from ce_engine.sessions.view import entry_of
 
 
 SENT, SHORTENED, QUOTED, LEFT_OUT = "sent", "shortened", "quoted", "left_out"
+QUOTED_PART = "quoted_part"
 """What may become of a message in a turn."""
 
-OF_RESULTS = frozenset(
-    {
-        *("older_tool_result", "repeated_result", "changed_fields"),
-        *("compact_json", "selected_lines"),
-    }
-)
+OLDER = "older_tool_result"
+OF_RESULTS = FORMS | {OLDER}
 """Reasons for which the results of a group are shorter, and not the call."""
 
 _ALONE = frozenset({"orphaned_tool_result", "unanswered_tool_call", "repeated_system_message"})
 """Reasons of decisions on a single message, which stands in no run."""
-
-_RECALLED = ("m:", "e:")
 
 _KEPT = ("kept", "fits")
 
 
 Piece = tuple[int, int, str | None]
 """Neighbouring places, from one to before another, and what became of the messages there."""
+Quoted = tuple[frozenset[int], frozenset[int]]
+"""Places of what is quoted, and of what is quoted in part."""
 Told = tuple[
-    tuple[tuple[int, int], ...], tuple[tuple[int, str, str], ...], tuple[int, ...], tuple[int, ...]
+    tuple[tuple[int, int], ...], tuple[tuple[int, str, str], ...], tuple[int, ...], Quoted, Forms
 ]
-"""Of a turn, by places: stretches that it had, decisions with where they begin, those alone, and what it quoted."""
+"""Of a turn, by places: stretches that it had, decisions with where they begin, those alone, what it quoted, and
+the forms of results."""
 
 
 class MessagePlaces:
@@ -75,6 +74,9 @@ class MessagePlaces:
         self._results = [place for place, is_one in enumerate(self._is_result) if is_one]
         self._by_evidence = _stored_as(stored)
         self._histories = Histories(log, messages, at, turns)
+        self._after = PinsAfter(turns)
+        places = {name: place for place, name in enumerate(self.ids)}
+        self._forms = ResultForms(stored, places, turns)
 
     def told(self, row: TurnRow) -> Told | None:
         """What is stored of a turn, by places; `None` where that is nothing."""
@@ -88,7 +90,8 @@ class MessagePlaces:
         else:
             segments = self._segments(decided)
         ordered = tuple((place, *fate) for place, fate in sorted(segments.items()))
-        return (tuple(sorted(stretches)), ordered, alone, self._quoted(row.report))
+        quoted = self._quoted(quoted_pieces(row, self._after.of(row)))
+        return (tuple(sorted(stretches)), ordered, alone, quoted, self._forms.of(row))
 
     def _decisions(
         self, stored: Iterable[Mapping[str, Any]]
@@ -98,8 +101,8 @@ class MessagePlaces:
         alone: list[int] = []
         for each in stored:
             name = each["block_id"]
-            n = None if name.startswith(_RECALLED) else self._log.by_message_id(name)
-            if n is None:
+            n = None if name.startswith(RECALLED) else self._log.by_message_id(name)
+            if n is None or each["reason"] in FORMS:
                 continue
             if each["reason"] in _ALONE:
                 alone += [self._at[n]] if n in self._at else []
@@ -155,84 +158,93 @@ class MessagePlaces:
             left -= place + 1 - begin
             n = self._before[self._nodes[begin]]
 
-    def _quoted(self, report: Mapping[str, Any]) -> tuple[int, ...]:
-        """The places of what stands in what was put in: chosen in this turn, or before an earlier question."""
-        names = [*report.get("quoted_message_ids", ()), *_standing(report)]
-        found = {self._log.by_message_id(each) for each in names}
-        places = {self._at[n] for n in found if n in self._at}
-        for each in report.get("injected_evidence_ids", ()):
-            places.update(self._by_evidence.get(each, ()))
-        return tuple(sorted(places))
+    def _quoted(self, pieces: Mapping[str, bool]) -> Quoted:
+        """The places of what stands in what was put in; of a tool's result its evidence may."""
+        whole, part = set[int](), set[int]()
+        for name, is_part in pieces.items():
+            n = self._log.by_message_id(name)
+            if n in self._at:
+                (part if is_part else whole).add(self._at[n])
+        for name, is_part in pieces.items():  # which is named beside its message, as well
+            for place in self._by_evidence.get(name, ()):
+                if place not in whole and place not in part:
+                    (part if is_part else whole).add(place)
+        return frozenset(whole), frozenset(part - whole)
 
     def pieces(
         self,
         stretches: Sequence[tuple[int, int]],
         segments: Sequence[tuple[int, str, str]],
         alone: Sequence[int],
-        quoted: Sequence[int],
+        quoted: Quoted,
+        forms: Forms = NO_FORMS,
     ) -> list[Piece]:
         """What became of the messages of a turn, place by place; `None` of those that it had not."""
-        count, single = len(self._nodes), frozenset(alone)
-        places = frozenset(quoted)
-        edges = {0, count, *(edge for stretch in stretches for edge in stretch)}
-        edges.update(edge for place in (*alone, *quoted) for edge in (place, place + 1))
-        begins = [place for place, _, _ in segments]
-        for (begin, action, reason), end in zip(segments, [*begins[1:], count], strict=False):
-            edges.add(begin)
-            if action == "degraded" and reason in OF_RESULTS:
-                found = self._results[
-                    bisect_left(self._results, begin) : bisect_left(self._results, end)
-                ]
-                edges.update(edge for place in found for edge in (place, place + 1))
+        fates = _Fates(segments, frozenset(alone), self._is_result)
+        whole, part = quoted
+        edges = {0, len(self._nodes), *(edge for stretch in stretches for edge in stretch)}
+        single = [*alone, *whole, *part, *self._shorter(segments, forms)]
+        edges.update(begin for begin, _, _ in segments)
+        edges.update(edge for place in single for edge in (place, place + 1))
+
+        def is_whole(place: int) -> bool:
+            at = bisect_right(stretches, (place, len(self._nodes) + 1)) - 1
+            return at >= 0 and stretches[at][1] > place and fates.of(place) == SENT
+
         made: list[Piece] = []
         at = 0
         for begin, end in pairwise(sorted(edges)):
             while at < len(stretches) and stretches[at][1] <= begin:
                 at += 1
             is_there = at < len(stretches) and stretches[at][0] <= begin
-            fate = self._fate(begin, segments, begins, single) if is_there else None
-            fate = QUOTED if begin in places and fate in (None, LEFT_OUT) else fate
+            fate = fates.of(begin) if is_there else None
+            if fate in (None, LEFT_OUT):
+                fate = QUOTED if begin in whole else QUOTED_PART if begin in part else fate
+            elif fate == SENT and self._is_result[begin] and forms.stands(begin, is_whole):
+                fate = SHORTENED
             if made and made[-1][2] == fate:
                 made[-1] = (made[-1][0], end, fate)
             else:
                 made.append((begin, end, fate))
         return made
 
-    def _fate(
+    def _shorter(self, segments: Sequence[tuple[int, str, str]], forms: Forms) -> Iterator[int]:
+        """The places of results that may stand shorter than their neighbours."""
+        count = len(self._nodes)
+        begins = [0, *(place for place, _, _ in segments)]
+        whole = "dropped" if segments else "kept"
+        for (begin, action, reason), end in zip(
+            [(0, whole, ""), *segments], [*begins[1:], count], strict=False
+        ):
+            if action == "degraded" and reason in OF_RESULTS:
+                found = self._results
+                yield from found[bisect_left(found, begin) : bisect_left(found, end)]
+            elif action != "dropped":
+                yield from forms.within(begin, end)
+
+
+class _Fates:
+    """What was decided on places that a turn had."""
+
+    def __init__(
         self,
-        place: int,
         segments: Sequence[tuple[int, str, str]],
-        begins: Sequence[int],
         alone: frozenset[int],
-    ) -> str:
-        """What was decided on a place that a turn had."""
-        if place in alone:
+        is_result: Sequence[bool],
+    ) -> None:
+        self._segments, self._alone, self._is_result = segments, alone, is_result
+        self._begins = [place for place, _, _ in segments]
+
+    def of(self, place: int) -> str:
+        if place in self._alone:
             return LEFT_OUT
-        at = bisect_right(begins, place) - 1
+        at = bisect_right(self._begins, place) - 1
         if at < 0:
-            return LEFT_OUT if segments or alone else SENT
-        _, action, reason = segments[at]
+            return LEFT_OUT if self._segments or self._alone else SENT
+        _, action, reason = self._segments[at]
         if action != "degraded" or (reason in OF_RESULTS and not self._is_result[place]):
             return LEFT_OUT if action == "dropped" else SENT
         return SHORTENED
-
-
-def _standing(report: Mapping[str, Any]) -> Iterator[str]:
-    """What was brought in before, and stands where it was sent: a decision may be on several questions' together."""
-    pins = [
-        [ref if isinstance(ref, str) else ref[0] for ref in refs]
-        for _, refs, *_ in report["extra"]["replay"].get("pins", ())
-        if refs
-    ]
-    for each in report.get("prune_decisions", ()):
-        if each["reason"] != THERE_ALREADY:
-            continue
-        first, left = each["block_id"].partition(":")[2], each.get("count", 1)
-        begin = next((at for at, names in enumerate(pins) if names[0] == first), len(pins))
-        for names in pins[begin:]:
-            if len(names) <= left:
-                left -= len(names)
-                yield from names
 
 
 def _before(log: MessageForest, n: int) -> int:
@@ -252,4 +264,4 @@ def _stored_as(messages: Sequence[Message]) -> dict[str, list[int]]:
     return found
 
 
-__all__ = ["LEFT_OUT", "QUOTED", "SENT", "SHORTENED", "MessagePlaces", "Piece"]
+__all__ = ["LEFT_OUT", "QUOTED", "QUOTED_PART", "SENT", "SHORTENED", "MessagePlaces", "Piece"]

@@ -11,12 +11,15 @@ from operator import itemgetter
 from ce_engine.audit.places.message_places import (
     LEFT_OUT,
     QUOTED,
+    QUOTED_PART,
     SENT,
     SHORTENED,
     MessagePlaces,
     Piece,
 )
+from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces
 from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
 
 
@@ -24,11 +27,12 @@ FATES = {
     SENT: "as a message",
     SHORTENED: "shortened",
     QUOTED: "quoted",
+    QUOTED_PART: "quoted in part",
     LEFT_OUT: "left out",
 }
 """What may become of a message in a turn, in words."""
 
-LEFT = frozenset({LEFT_OUT, QUOTED})
+LEFT = frozenset({LEFT_OUT, QUOTED, QUOTED_PART})
 """The fates of what goes out as no message of its own."""
 
 
@@ -52,32 +56,69 @@ class Whereabouts:
     lanes: tuple[str, ...] = ()
 
 
-def left_out_since(where: Whereabouts, turn: int) -> int | None:
-    """The turn from which on a message did not go out as one, up to a turn; `None` where it did there.
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Since which turns a message did not go out: as one of its own, and in any way, quoted neither.
 
-    Quoted it may have been meanwhile.
+    `unseen` is `None` where it stands quoted.
     """
-    out, gone = (
-        [each for stay in where.stays if (stay.fate in LEFT) == is_gone for each in stay.stretches]
+
+    since: int
+    unseen: int | None
+
+
+def absence(where: Whereabouts, turn: int) -> Absence | None:
+    """Since when a message does not go out, up to a turn; `None` where it does there as one of its own."""
+    since = _since(where, turn, LEFT)
+    return None if since is None else Absence(since, _since(where, turn, frozenset({LEFT_OUT})))
+
+
+def _since(where: Whereabouts, turn: int, gone: frozenset[str]) -> int | None:
+    """The first turn of the last ones in which all that became of a message was one of these."""
+    others, own = (
+        [each for stay in where.stays if (stay.fate in gone) == is_gone for each in stay.stretches]
         for is_gone in (False, True)
     )
-    last = max((min(end, turn) for first, end in out if first <= turn), default=0)
-    begun = [first for first, _ in gone if last < first <= turn]
+    last = max((min(end, turn) for first, end in others if first <= turn), default=0)
+    begun = [first for first, _ in own if last < first <= turn]
     return min(begun, default=None)
 
 
-def evidence_whereabouts(ids: Iterable[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
-    """Where pieces of evidence went: the turns in which each stands in what was put in."""
-    wanted, stretches = frozenset(ids), dict[str, list[tuple[int, int]]]()
+def evidence_whereabouts(
+    ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow]
+) -> dict[str, Whereabouts]:
+    """Where pieces of evidence went: a tool's result with its message, another with what was put in."""
+    wanted = frozenset(ids)
+    results = {
+        message.message_id or "": ref.evidence_id
+        for message in document.session.messages
+        if message.role is Role.TOOL
+        for ref in message.refs or ()
+        if ref.evidence_id in wanted
+    }
+    found = whereabouts(results, document, turns)
+    made = {results[name]: where for name, where in found.items()}
+    return _put_in(wanted - made.keys(), turns) | made
+
+
+def _put_in(wanted: frozenset[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
+    """The turns in which evidence that is no message stands in what was put in."""
+    stretches, after = dict[str, dict[str, list[tuple[int, int]]]](), PinsAfter(turns)
     for number, row in enumerate(turns, start=1):
-        for name in wanted.intersection(row.report.get("injected_evidence_ids", ())):
-            found = stretches.setdefault(name, [])
+        names = wanted.intersection(row.report.get("injected_evidence_ids", ()))
+        pieces = quoted_pieces(row, after.of(row)) if names else {}
+        for name in names:
+            fate = QUOTED_PART if pieces.get(name) else QUOTED
+            found = stretches.setdefault(name, {}).setdefault(fate, [])
             goes_on = bool(found) and found[-1][1] == number - 1
             first = found.pop()[0] if goes_on else number
             found.append((first, number))
     return {
-        name: Whereabouts(found[0][0], (Stay(QUOTED, tuple(found)),))
-        for name, found in stretches.items()
+        name: Whereabouts(
+            min(each[0][0] for each in by_fate.values()),
+            tuple(Stay(fate, tuple(by_fate[fate])) for fate in FATES if fate in by_fate),
+        )
+        for name, by_fate in stretches.items()
     }
 
 
@@ -205,11 +246,13 @@ __all__ = [
     "FATES",
     "LEFT_OUT",
     "QUOTED",
+    "QUOTED_PART",
     "SENT",
     "SHORTENED",
+    "Absence",
     "Stay",
     "Whereabouts",
+    "absence",
     "evidence_whereabouts",
-    "left_out_since",
     "whereabouts",
 ]

@@ -127,6 +127,7 @@ class ShownText:
             role = self.call.messages[item.index].message.role
         else:
             role = self.chosen.sources.stored(item).role
+        form = self.out.forms.get(item.key)
         return SentPart(
             action=action,
             role=role,
@@ -135,6 +136,7 @@ class ShownText:
             index=item.index,
             message_id=self.view.log[item.n].message_id if item.n is not None else None,
             sources=["session" if item.index is None else "host"],
+            form=form.kind if form and action != "dropped" else None,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from ce_engine import (
 from ce_engine.audit.places.whereabouts import (
     LEFT_OUT,
     QUOTED,
+    QUOTED_PART,
     SENT,
     SHORTENED,
     Whereabouts,
@@ -80,7 +82,7 @@ class Witness:
                 put_in += step.text
         for text, fates in self.fates.items():
             if fates.get(self.turn, LEFT_OUT) == LEFT_OUT and quotes(put_in, text):
-                fates[self.turn] = QUOTED
+                fates[self.turn] = how_quoted(put_in, text)
         return prepared
 
     def ask(self, question: str, answer: str, **call: object) -> None:
@@ -92,6 +94,10 @@ def quotes(put_in: str, text: str) -> bool:
     """Whether a text, or a sentence of it, stands in what was put in."""
     sentences = [each for each in text.split(". ") if len(each) > 6]
     return any(each.rstrip(".") in put_in for each in sentences)
+
+
+def how_quoted(put_in: str, text: str) -> str:
+    return QUOTED if " ".join(text.split()) in " ".join(put_in.split()) else QUOTED_PART
 
 
 def told(engine: ContextEngine) -> Fates:
@@ -174,6 +180,45 @@ def test_random_talks_of_an_agent_with_tools(
     assert wrong == []
 
 
+def stock(entry: int, price: int) -> str:
+    """A record as APIs send it: with room that a compact form saves."""
+    record = {"lamp_id": f"L-{entry}", "price": price, "shelves": [entry, 2, 3], "open": True}
+    return json.dumps(record, indent=8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_result_that_went_out_compact_stays_so_in_later_turns(
+    engine: ContextEngine, seed: int
+) -> None:
+    """A turn tells of its newest results alone; some come again as they were, or with one change."""
+    chance = random.Random(seed)
+    settings = config(900, tool_results="compact")
+    seen = Witness(HostApp(engine, SCOPE, [system("You help.")]))
+    prices = dict.fromkeys(range(3), 100)
+    for n in range(16):
+        lamp = chance.randrange(3)
+        prices[lamp] += chance.randrange(2) * 7
+        prepared = seen.prepare(user(f"Question {n}: lamp {lamp}?"), config=settings)
+        call = (f"c{n}", "stock", {"lamp": lamp})
+        seen.app.commit(prepared, tool_calls(call))
+        # Spaces at the end tell texts apart for the test.
+        result = tool_result(f"c{n}", stock(lamp, prices[lamp]) + " " * n)
+        prepared = seen.prepare(result, new_request=False, config=settings)
+        seen.app.commit(prepared, assistant(f"Answer {n}: it is {prices[lamp]}. " * 3))
+    found = told(engine)
+    results = [text for text in seen.fates if text.startswith("{")]
+    shortened = [[*seen.fates[text].values()].count(SHORTENED) for text in results]
+    assert max(shortened) > 2
+    wrong = [
+        (text[:40], turn, fates[turn], found.get(text, {}).get(turn))
+        for text, fates in seen.fates.items()
+        for turn in fates
+        if SHORTENED in (fates[turn], found.get(text, {}).get(turn))
+        and fates[turn] != found.get(text, {}).get(turn)
+    ]
+    assert wrong == []
+
+
 def test_two_lanes_of_one_session_have_their_own(engine: ContextEngine) -> None:
     ana = HostApp(engine, SCOPE, [system("You help.")])
     bo = HostApp(engine, SCOPE, [system("You check.")])
@@ -213,7 +258,9 @@ def test_by_hand_what_the_engine_brings_in_went_out(engine: ContextEngine, seed:
                 part.endswith(text) for part in sent
             )  # what was brought in stands before it
             quoted = any(quotes(part, text) for part in sent)
-            fates[n + 1] = SENT if whole else QUOTED if quoted else LEFT_OUT
+            fates[n + 1] = (
+                SENT if whole else how_quoted(" ".join(sent), text) if quoted else LEFT_OUT
+            )
         if chance.random() < 0.9:  # else nobody answers, and the question is not brought in again
             answer = Message(role=Role.ASSISTANT, content=f"So it is with lamp {n:02}.")
             engine.sync.commit_assistant_message(SCOPE, answer, turn_id=made.report.turn_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -12,15 +12,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
-from ce_engine.apps.present.evidence_graph import Node, graph
+from ce_engine.apps.present.evidence_graph import Graph, Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
+from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
+from ce_engine.audit.places.whereabouts import (
+    QUOTED_PART,
+    Whereabouts,
+    evidence_whereabouts,
+    whereabouts,
+)
 from ce_engine.audit.trace import trace as trace_of
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
@@ -57,6 +63,8 @@ async def _page(request: Request, name: str) -> Response:
     asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
     say = taste_of(request).language
     made = graph(found, document, answers, say)
+    in_part = _in_part(found, document, turns, answers.get(found.id))
+    _mark(made, in_part, say)
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
     disagreements = await asyncio.to_thread(_disagreements, turns, document, found)
 
@@ -77,6 +85,7 @@ async def _page(request: Request, name: str) -> Response:
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
+        in_part=in_part,
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
         spent=lambda usage: spent(usage, say),
         disagreements=disagreements,
@@ -88,14 +97,31 @@ async def _page(request: Request, name: str) -> Response:
 
 
 def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:
-    """Where a message or a piece of evidence went: a tool's result went with the message that it stands in."""
-    results = [
-        message.message_id or ""
-        for message in document.session.messages
-        if message.role is Role.TOOL and name in {ref.evidence_id for ref in message.refs or ()}
-    ]
-    found = whereabouts([name, *results], document, turns) or evidence_whereabouts([name], turns)
-    return next((found[each] for each in (name, *results) if each in found), None)
+    """Where a message or a piece of evidence went."""
+    found = whereabouts([name], document, turns)
+    return (found or evidence_whereabouts([name], document, turns)).get(name)
+
+
+def _in_part(
+    found: Trace, document: SessionDocument, turns: list[TurnRow], turn: int | None
+) -> frozenset[str]:
+    """The evidence of which only the best sentences went out in an answer's turn."""
+    if found.kind != "message" or turn is None:
+        return frozenset()
+    ids = [item.ref.evidence_id for item in found.evidence]
+    return frozenset(
+        name
+        for name, where in evidence_whereabouts(ids, document, turns).items()
+        for stay in where.stays
+        if stay.fate == QUOTED_PART and any(a <= turn <= b for a, b in stay.stretches)
+    )
+
+
+def _mark(made: Graph, in_part: Collection[str], say: Say) -> None:
+    """Say in a drawing what went out in part."""
+    for each in in_part:
+        if (node := made.nodes.get(f"e:{each}")) is not None:
+            node.title += say(" ({text})", text=say("quoted in part"))
 
 
 async def _read(

@@ -266,7 +266,7 @@ def _where(
 ) -> dict[str, Whereabouts]:
     """Where each of what was found went."""
     found = [hit.id for hit in hits.hits]
-    return evidence_whereabouts(found, turns) | whereabouts(found, document, turns)
+    return evidence_whereabouts(found, document, turns) | whereabouts(found, document, turns)
 
 
 routes = [

@@ -42,7 +42,8 @@ from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
-from ce_engine.audit.places.whereabouts import left_out_since, whereabouts
+from ce_engine.audit.places.quoted_pieces import quoted_since
+from ce_engine.audit.places.whereabouts import absence, whereabouts
 from ce_engine.audit.replay import find_turn
 from ce_engine.audit.rules_sent import is_rule
 from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
@@ -137,6 +138,7 @@ async def turn(request: Request) -> Response:
         shown_text=_shown_text(stored.document, find),
         **_whereabouts(stored, shown),
         asked_turns=_asked_turns(stored),
+        quoted_since=quoted_since(stored.turns, stored.at),
         **_scores(say),
         conflicts=sides,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
@@ -149,13 +151,13 @@ def _asked_turns(stored: StoredTurn) -> dict[str | None, int]:
 
 
 def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
-    """Where each message went, and since which turn those are left out that are."""
+    """Where each message went, and since which turns those are left out that are."""
     ids = [row.message.message_id or "" for row in rows if row.message]
     where = own = whereabouts(ids, stored.document, stored.turns)
     if len({row.lane for row in stored.turns}) > 1:
         own = whereabouts(ids, stored.document, stored.turns, stored.row.lane)
-    since = {name: left_out_since(each, stored.at + 1) for name, each in own.items()}
-    return {"where": where, "since": since}
+    gone = {name: absence(each, stored.at + 1) for name, each in own.items()}
+    return {"where": where, "gone": gone}
 
 
 def _recall(found: Explanation | None, say: Say) -> dict[str, Any]:

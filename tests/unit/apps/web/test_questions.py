@@ -106,7 +106,7 @@ def test_where_something_was_redacted_or_shortened_is_listed_without_a_text(
     [redacted] = [each for each in spots if "redacted" in each]
     assert redacted.startswith("2 places redacted in turn 9 (×2)")
     [shortened] = [each for each in spots if "shortened in" in each]
-    told = re.match(r"tool results shortened in (\d+) turns? in turns? ([\d, ]+)", shortened)
+    told = re.match(r"tool results shortened in (\d+) turns? in turns? ([\d, (×)]+)", shortened)
     assert told is not None
     assert len(told[2].split(",")) == int(told[1])
     assert "The same result went out before: a reference stands for it." in shortened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -35,10 +36,18 @@ def _fetch(app: HostApp, number: int) -> None:
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Invoices that a tool fetches, far more than the budget, and questions for earlier ones after each third."""
     found = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    talk(found)
+    return found
+
+
+def talk(found: str, rule: str = "") -> None:
+    """Store the talk, in which a rule may hold."""
     budget = BudgetConfig(max_input_tokens=1100, reserved_reply_tokens=0)
     config = RuntimeConfig(budget=budget, store=StoreConfig(deadline_s=30))
     engine = create_context_engine(found, config=config, id_generator=IdsInOrder("invoices-"))
     engine.sync.check()
+    if rule:
+        engine.sync.constraints.create(SCOPE, rule)
     app = HostApp(engine, SCOPE, [system("You help.")])
     for number in range(10, 22):
         _fetch(app, number)
@@ -46,7 +55,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
             app.ask(f"And of invoice {number - 2} and invoice {number - 1}?", "As told.")
             app.ask(f"What was the total of invoice {number - 1} again?", "As told.")
     engine.sync.close()
-    return found
 
 
 def _numbers(text: str) -> list[int]:
@@ -125,6 +133,31 @@ def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(
         assert text in plain(pages.get(link).text)
         assert not quoted or int(quoted) < turn
     assert any(quoted for *_, quoted in found)
+
+
+def test_a_rule_that_is_deleted_since_takes_away_no_name_of_what_is_as_near(
+    tmp_path: Path,
+) -> None:
+    """How much room there was is not known any more then, and no other number stands for it."""
+    found = url_of(tmp_path / "ce.db")
+    talk(found, "Quote every amount in euros.")
+    pattern = re.compile(r"Nearest there \(\d\.\d\d\): .{30}")
+    with visit(found) as client:
+        before = {n: plain(page_of(client, n)) for n in range(19, 31)}
+    engine = create_context_engine(found)
+    [rule] = engine.sync.constraints.list(SCOPE)
+    engine.sync.constraints.delete(SCOPE, rule.constraint_id)
+    engine.sync.close()
+    named = 0
+    with visit(found) as client:
+        for turn, text in before.items():
+            now = plain(page_of(client, turn))
+            assert "not exactly what was sent" in now
+            assert "Quoted, it needs" not in now
+            if nearest := pattern.findall(now):
+                named += 1
+                assert nearest == pattern.findall(text), turn
+    assert named
 
 
 def test_of_a_piece_that_came_in_part_what_went_out_is_marked(htmls: list[str]) -> None:

@@ -1,0 +1,133 @@
+"""What of a turn stood quoted in what was put in: which messages and evidence, whole or in part, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ce_engine.audit.explanation import RECALLED, THERE_ALREADY
+from ce_engine.schema.rows import TurnRow
+
+
+Pins = Sequence[Sequence[Any]]
+"""What stands before questions, as it is archived: each the question's id, and what stands before it."""
+
+
+class PinsAfter:
+    """What stood before the questions of a lane right after each turn: its own archive, or else the next one's."""
+
+    def __init__(self, turns: Sequence[TurnRow]) -> None:
+        self._after: dict[str, Pins] = {}
+        following: dict[str, Pins] = {}
+        for row in reversed(turns):
+            archive = _archive(row)
+            new = archive.get("new_pins") if archive else None
+            self._after[row.turn_id] = new or following.get(row.lane, ())
+            if archive:
+                following[row.lane] = archive.get("pins", ())
+
+    def of(self, row: TurnRow) -> Pins:
+        return self._after.get(row.turn_id, ())
+
+
+def quoted_pieces(row: TurnRow, after: Pins) -> dict[str, bool]:
+    """The messages and evidence that stood quoted in a turn, by their ids, and whether only in part.
+
+    A turn's decisions name the first of several; the others are known by what the lane's next turn found there.
+    """
+    report = row.report
+    found: dict[str, bool] = {}
+
+    def add(name: str, *, is_part: bool) -> None:
+        found[name] = is_part and found.get(name, True)
+
+    pieces = dict[str, bool]()
+    for _, refs, *_ in after:
+        for name, is_part in map(_ref, refs):
+            pieces[name] = is_part and pieces.get(name, True)
+    chosen = list[str](report.get("quoted_message_ids", ()))
+    for each in report.get("prune_decisions", ()):
+        kind, _, name = each["block_id"].partition(":")
+        if f"{kind}:" in RECALLED and each["action"] == "degraded":
+            pieces[name] = True
+            chosen.append(name)
+    for name in chosen:
+        add(name, is_part=pieces.get(name, False))
+    for name, is_part in _standing(report):
+        add(name, is_part=is_part)
+    for name in report.get("injected_evidence_ids", ()):
+        found.setdefault(name, pieces.get(name, False))
+    return found
+
+
+def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
+    """Since which turn, from 1, each text stands that a turn found before an earlier question, by that question's id.
+
+    It may have been brought in by a later call for the question than the first.
+
+    Args:
+        turns: of the session.
+        at: the turn's place among them.
+    """
+    lane = turns[at].lane
+    own = [n for n in range(at, -1, -1) if turns[n].lane == lane and _archive(turns[n])]
+    standing = {anchor: [*refs] for anchor, refs, *_ in _pins(turns[at])}
+    found: dict[str, int] = {}
+    for n in own[1:]:
+        if not standing:
+            break
+        before = {anchor: [*refs] for anchor, refs, *_ in _pins(turns[n])}
+        new = {anchor: refs for anchor, refs in standing.items() if before.get(anchor) != refs}
+        for anchor, refs in new.items():
+            # Calls that brought in nothing, such as one that failed, lie between.
+            if _has_chosen(turns[n], refs) or turns[n].tip_message_id == anchor:
+                found[anchor] = n + 1
+                del standing[anchor]
+    return found
+
+
+def _has_chosen(row: TurnRow, refs: Iterable[str | Sequence[Any]]) -> bool:
+    """Whether a turn brought in something of this."""
+    names = {_ref(ref)[0] for ref in refs}
+    chosen = set(row.report.get("quoted_message_ids", ()))
+    chosen |= {
+        each["block_id"].partition(":")[2]
+        for each in row.report.get("prune_decisions", ())
+        if each["block_id"].startswith(RECALLED)
+        and each["action"] != "dropped"
+        and each["reason"] != THERE_ALREADY
+    }
+    return bool(names & chosen)
+
+
+def _archive(row: TurnRow) -> Mapping[str, Any]:
+    found = row.report.get("extra", {}).get("replay")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _pins(row: TurnRow) -> Pins:
+    found: Pins = _archive(row).get("pins", ())
+    return found
+
+
+def _ref(ref: str | Sequence[Any]) -> tuple[str, bool]:
+    """An id, and whether only some sentences are meant."""
+    return (ref, False) if isinstance(ref, str) else (ref[0], True)
+
+
+def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What was brought in before, and stands where it was sent: a decision may be on several questions' together."""
+    archive = report.get("extra", {}).get("replay") or {}
+    pins = [[_ref(ref) for ref in refs] for _, refs, *_ in archive.get("pins", ()) if refs]
+    for each in report.get("prune_decisions", ()):
+        if each["reason"] != THERE_ALREADY:
+            continue
+        first, left = each["block_id"].partition(":")[2], each.get("count", 1)
+        begin = next((at for at, refs in enumerate(pins) if refs[0][0] == first), len(pins))
+        for refs in pins[begin:]:
+            if len(refs) <= left:
+                left -= len(refs)
+                yield from refs
+
+
+__all__ = ["RECALLED", "PinsAfter", "quoted_pieces", "quoted_since"]
