@@ -256,8 +256,14 @@ class Quotations:
                 return True
         return self.quotes(message, evidence_id)
 
-    def quotes(self, message: Message, evidence_id: str) -> bool:
-        """Whether this answer quotes the evidence or names it, beyond what its question said already."""
+    def quotes(self, message: Message, evidence_id: str, told: Sequence[str] | None = None) -> bool:
+        """Whether this answer quotes the evidence or names it, beyond what its question said already.
+
+        Args:
+            message: the answer.
+            evidence_id: of the evidence.
+            told: all that the model was told of it; `None` for its whole content.
+        """
         evidence = self._document.evidences.get(evidence_id)
         if evidence is None or not message.content:
             return False
@@ -266,11 +272,12 @@ class Quotations:
             return True
         if evidence_id not in self._words:
             self._words[evidence_id] = Words.of(evidence.content)
+        sources = [self._words[evidence_id]] if told is None else [Words.of(each) for each in told]
         if self._newest is None or self._newest[0] is not message:
             asked = Words.of(self._question(message))
             self._newest = message, Words.of(message.content), asked
         _, said, asked = self._newest
-        return quotes(said, self._words[evidence_id], asked)
+        return any(quotes(said, source, asked) for source in sources)
 
     def _question(self, message: Message) -> str:
         """What the answer answers: the nearest message of a user above it."""

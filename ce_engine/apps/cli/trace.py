@@ -14,6 +14,7 @@ from ce_engine.apps.cli.errors import AmbiguousIdError
 from ce_engine.apps.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.apps.cli.reading import find_session, reading
 from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.evidence_graph import QUOTES_NONE
 from ce_engine.apps.present.output import (
     clipped,
     console,
@@ -73,6 +74,8 @@ def trace(
         _lines(screen, [("asked for", _run(call)), *_failed(call)], indent="")
     if not found.evidence:
         screen.print("refers to no evidence")
+    if found.quotes_none:
+        screen.print(QUOTES_NONE)
     for item in found.evidence:
         _print(screen, item, "stored as " if stored else _word(found, item))
 

@@ -21,6 +21,8 @@ ASKED, SOURCE, EVIDENCE, READER = range(4)
 MOST = 14
 """Nodes of a column that are drawn, the firm ones first; the table beside has all."""
 
+QUOTES_NONE = "No quoted source was found: too little of any of them stands in it word for word. They were shown to the model."
+
 
 @dataclass(slots=True)
 class Node:

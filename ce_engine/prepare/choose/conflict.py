@@ -138,6 +138,14 @@ def may_claim(metadata: Mapping[str, Any], content: str) -> bool:
     return bool(metadata.get("field")) or content.lstrip()[:1] == "{"
 
 
+def value_of(evidence: Evidence, field_path: str) -> str | None:
+    """What evidence says of a field on which sources disagree; `None` where it does not say anything any more."""
+    metadata = evidence.metadata
+    if metadata.get("field") == field_path:
+        return str(metadata.get("value", evidence.content))
+    return _fields(evidence.content).get(field_path)
+
+
 def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
     found: dict[str, list[_Claim]] = defaultdict(list)
     for evidence in evidences:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.conflicts import Disagreement, conflicts
-from ce_engine.apps.present.evidence_graph import Node, graph
+from ce_engine.apps.present.evidence_graph import QUOTES_NONE, Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.links import arguments, spent
@@ -74,6 +74,7 @@ async def _page(request: Request, name: str) -> Response:
         found=found,
         svg=Markup(drawing(made, address, say)),  # noqa: S704 - what was stored is escaped in it
         left_out=made.left_out,
+        none_quoted=say(QUOTES_NONE) if found.quotes_none else "",
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
