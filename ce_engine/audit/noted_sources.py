@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from ce_engine.audit.places.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, whereabouts
+from ce_engine.audit.places.message_places import (
+    LEFT_OUT,
+    QUOTED,
+    SENT,
+    SHORTENED,
+    MessagePlaces,
+)
 from ce_engine.prepare.choose.conflict import NOTE_ID, value_of
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.enums import Role
@@ -18,7 +25,7 @@ IN_NOTE = "in_note"
 
 KEEP_BOTH = "keep_both_and_warn"
 
-_BEST_LAST = (LEFT_OUT, IN_NOTE, QUOTED, SHORTENED, SENT)
+_MOST_LAST = (LEFT_OUT, IN_NOTE, QUOTED, SHORTENED, SENT)
 
 
 def has_note(report: Mapping[str, Any]) -> bool:
@@ -57,40 +64,39 @@ class NotedValues:
         return self._known[key]
 
 
-def went_out(
-    record: ConflictRecord, document: SessionDocument, turns: Sequence[TurnRow], turn: int
-) -> dict[str, str]:
-    """What became in a turn of the evidence that disagrees, by its id: a fate of messages, or `IN_NOTE`.
+class SourcesSent:
+    """What became of sources that disagree, turn by turn.
 
     Args:
-        record: the conflict, of the turn's report.
         document: of the session.
         turns: all of it, oldest first.
-        turn: its number, from 1.
     """
-    row = turns[turn - 1]
-    wanted = set(record.evidence_ids)
-    of = {
-        message.message_id or "": [
-            ref.evidence_id for ref in message.refs or () if ref.evidence_id in wanted
-        ]
-        for message in document.session.messages
-        if message.role is Role.TOOL
-    }
-    results = [name for name, ids in of.items() if ids]
-    is_noted = record.resolution == KEEP_BOTH and has_note(row.report)
-    found = {name: {IN_NOTE if is_noted else LEFT_OUT} for name in record.evidence_ids}
-    for name in wanted.intersection(row.report.get("injected_evidence_ids", ())):
-        found[name].add(QUOTED)
-    for name, where in whereabouts(results, document, turns[:turn], row.lane).items():
-        fates = {
-            stay.fate
-            for stay in where.stays
-            if any(first <= turn <= last for first, last in stay.stretches)
+
+    def __init__(self, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
+        self._document, self._turns = document, turns
+        self._stored_as = {
+            message.message_id: [ref.evidence_id for ref in message.refs or ()]
+            for message in document.session.messages
+            if message.message_id and message.role is Role.TOOL and message.refs
         }
-        for evidence_id in of[name]:
-            found[evidence_id] |= fates
-    return {name: max(fates, key=_BEST_LAST.index) for name, fates in found.items()}
+
+    def of(self, record: ConflictRecord, row: TurnRow) -> dict[str, str]:
+        """What became of each of them in a turn, by its id: a fate of messages, or `IN_NOTE`."""
+        is_noted = record.resolution == KEEP_BOTH and has_note(row.report)
+        found = {name: {IN_NOTE if is_noted else LEFT_OUT} for name in record.evidence_ids}
+        for name in found.keys() & set(row.report.get("injected_evidence_ids", ())):
+            found[name].add(QUOTED)
+        told = self._places.told(row)
+        for begin, end, fate in self._places.pieces(*told) if told else ():
+            for message_id in self._places.ids[begin:end] if fate is not None else ():
+                for name in found.keys() & set(self._stored_as[message_id]):
+                    found[name].add(str(fate))
+        return {name: max(fates, key=_MOST_LAST.index) for name, fates in found.items()}
+
+    @cached_property
+    def _places(self) -> MessagePlaces:
+        """Where the results of tools stand in the session."""
+        return MessagePlaces(self._stored_as, self._document, self._turns)
 
 
-__all__ = ["IN_NOTE", "NotedValues", "has_note", "noted_fields", "went_out"]
+__all__ = ["IN_NOTE", "NotedValues", "SourcesSent", "has_note", "noted_fields"]

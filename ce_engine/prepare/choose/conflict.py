@@ -21,7 +21,7 @@ from ce_engine.text.quote import entry, heading, one_line, short_line
 
 
 CONFLICT = "CONTEXT_EVIDENCE_CONFLICT"
-"""The warning where sources disagree and all of them go out."""
+"""The warning where sources disagree and none is left out for it: a note names what each of them says."""
 
 NOTE_ID = "conflicts"
 MAX_CHARS = 100_000

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND, sent_stretches
-from ce_engine.apps.present.conflicts import Disagreement, conflicts
+from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
@@ -138,6 +138,7 @@ async def turn(request: Request) -> Response:
         asked_turns=_asked_turns(stored),
         **_scores(say),
         conflicts=sides,
+        went_words=WENT,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
 
@@ -229,8 +230,8 @@ def _compared(
     again: _Again, stored: StoredTurn, links: Links, say: Say
 ) -> tuple[list[Row], list[Disagreement]]:
     """What takes as long as the texts are that somebody sent: beside other requests, not before them."""
-    report = stored.report
-    sides = conflicts(report, stored.document) if report else []
+    report, found = stored.report, Disagreements(stored.document, stored.turns)
+    sides = [found.of(each, stored.row) for each in found.records(stored.row)]
     return _rows(again, report, links, say), sides
 
 
