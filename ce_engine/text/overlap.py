@@ -154,7 +154,9 @@ class Words:
     def of(cls, text: str) -> Words:
         """The words of the first `MAX_CHARS` of a text; case, width, spaces and punctuation do not count."""
         plain = unicodedata.normalize("NFKC", text[:MAX_CHARS]).casefold().translate(_HYPHENS)
-        return cls.in_a_row([word for each in _TOKEN.findall(dated(plain)) for word in _whole(each)])
+        return cls.in_a_row(
+            [word for each in _TOKEN.findall(dated(plain)) for word in _whole(each)]
+        )
 
     @classmethod
     def in_a_row(cls, words: Sequence[str]) -> Words:

@@ -22,6 +22,7 @@ WENT = {
 }
 """What became of a source, in words."""
 
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of those that disagree, what it says of the field, and what became of it in the turn (a key of `WENT`).

@@ -217,10 +217,27 @@ class SessionCosts:
                     calls=_calls(found.by_talk, say),
                 ),
             )
+        if said := self._told(say):
+            yield say("told by providers"), said
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
         if found.lost:
             yield say("assumed"), self._uncached(say)
+
+    def _told(self, say: Say) -> str:
+        """What providers told of the calls, beside our own count of the same; `""` where none told anything."""
+        told = [c for c in self.calls if c.prompt is not None and not c.from_cache]
+        if not told:
+            return ""
+        cached = [c.cached for c in told if c.cached is not None]
+        return say(
+            "{tokens}, in {calls}; by our own count {sent} went out in them",
+            tokens=_of_cached(
+                sum(c.prompt or 0 for c in told), sum(cached) if cached else None, say
+            ),
+            calls=_calls(len(told), say),
+            sent=sum(c.sent for c in told),
+        )
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
@@ -305,7 +322,25 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
             say("answer"),
             f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
+    if call.prompt is not None:
+        yield say("told by the provider"), _told(call, say)
     yield say("prices"), spent.amounts.source(say)
+
+
+def _told(call: CallRecord, say: Say) -> str:
+    """What the provider told of a call, beside our own count."""
+    return (
+        _of_cached(call.prompt or 0, call.cached, say)
+        + say("; ")
+        + say("by our own count {sent} went out", sent=call.sent)
+    )
+
+
+def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
+    tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
+    if cached is None:
+        return tokens + say(", and nothing of a cache")
+    return tokens + say(", {cached} of them cached", cached=cached)
 
 
 def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:

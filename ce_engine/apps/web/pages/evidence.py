@@ -15,7 +15,7 @@ from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
 from ce_engine.apps.present.evidence_graph import QUOTES_NONE, Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
-from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.links import arguments, told
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -78,7 +78,7 @@ async def _page(request: Request, name: str) -> Response:
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
-        spent=lambda usage: spent(usage, say),
+        spent=lambda usage: told(usage, say),
         disagreements=disagreements,
         went_words=WENT,
         told=_told(document, answers, asked),

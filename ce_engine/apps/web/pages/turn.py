@@ -355,7 +355,8 @@ async def _what_if(
         if window and not (window.isdecimal() and 0 < int(window[:12]) <= 10_000_000):
             raise ConfigError(say("the window is a number of tokens from 1 to 10,000,000"))
         chosen = placement if placement in PLACEMENTS else ""
-        config = what_if_config(stored.turns, stored.at, int(window) if window else None, chosen)
+        wanted = int(window) if window else None
+        config = what_if_config(stored.turns, stored.at, wanted, chosen)
         async with asyncio.timeout(SECONDS):
             replay = await reader.engine().replay(stored.scope, stored.row.turn_id, config)
     except TimeoutError:
@@ -367,17 +368,20 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    differences = await asyncio.to_thread(_differences, reader, stored, replay, say)
+    differences = await asyncio.to_thread(_differences, reader, stored, replay, wanted, say)
     return {**made, "other": replay, **differences}
 
 
-def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
+def _differences(
+    reader: Reader, stored: StoredTurn, replay: Replay, window: int | None, say: Say
+) -> dict[str, Any]:
     """Both inputs side by side: why they differ, message by message, and what each would cost."""
     view = WhatIfView(replay, Links(stored.document, stored.turns))
     calls = calls_of(stored.document, stored.turns)
     table, call = priced_by(calls, reader.prices), calls[stored.at]
     price = table.of(call.model, call.provider)
     return {
+        "about": list(view.about(stored.report, window, say)),
         "changes": view.changes,
         "ordered": view.ordered(stored.report, say) if stored.report else [],
         "ways": view.ways(say),
