@@ -183,21 +183,19 @@ def test_of_a_source_without_room_the_value_is_told(
     engine: ContextEngine, language: str, told: str
 ) -> None:
     scope = Scope(session_id="s", user_id="u")
-    for name, day, more in (("track", "2026-06-11", []), ("find", "2026-06-05", ["0x7F "] * 2000)):
+    for name, day, count in (("track", "2026-06-11", 0), ("find", "2026-06-05", 2000)):
         engine.sync.record_evidence(
             scope,
-            json.dumps({"order_id": "Q-204", "promised": day, "more": more}),
+            json.dumps({"order_id": "Q-204", "promised": day, "more": ["0x7F "] * count}),
             EvidenceSource(kind=SourceKind.RAG, name=name),
             EvidenceType.RAG_DOC,
         )
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=700))
     engine.sync.prepare_turn(scope, [_asks("When is order Q-204 promised?")], config)
     with engine_pages(engine, language) as client:
-        for path, more in (
-            ("/turn", {"turn": "1"}),
-            ("/evidence", {"evidence": _evidence_of(engine, scope, "find")}),
-        ):
-            html = client.get(path, params={"id": "s", "user": "u", **more}).text
+        evidence = _evidence_of(engine, scope, "find")
+        for path, name, one in (("/turn", "turn", "1"), ("/evidence", "evidence", evidence)):
+            html = client.get(path, params={"id": "s", "user": "u", name: one}).text
             shown = set(texts(html, "p"))
             assert told in shown, path
             assert any(each.startswith("2026-06-11 · ") for each in shown)
