@@ -14,7 +14,7 @@ from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
-from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
+from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument, ToolCall
 from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.json_paths import LINEAR_S
@@ -112,17 +112,12 @@ async def trace(
             for each in evidence:
                 session.add_readers(each)
         seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
-        asked_for = [
-            call
-            for call in document.session.tool_state.tool_calls
-            if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
-        ]
         return Trace(
             id=name,
             kind=kind,
             evidence=evidence,
             seen_by=seen_by,
-            asked_for=asked_for,
+            asked_for=session.asked_for(name) if kind == "message" else [],
             quotes_none=kind == "message" and session.quotes_none(name, evidence),
         )
 
@@ -282,6 +277,11 @@ class _Session:
             each.used_by.append(message_id)
             each.quoted_by += [message_id] if each.ref.evidence_id in quoted else []
         return found
+
+    def asked_for(self, message_id: str) -> list[ToolCall]:
+        """The runs of the tools that a message asks for."""
+        calls = self._calls.items()
+        return [call for name, call in calls if name.rpartition(":")[0] == message_id]
 
     def quotes_none(self, message_id: str, evidence: Sequence[EvidenceTrace]) -> bool:
         """Whether an answer in words quotes nothing of what it was shown."""

@@ -314,6 +314,14 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 )
                 + spent.taken(say),
             )
+    yield from _answer(spent, place, say)
+    yield from _told(call, say)
+    yield say("prices"), spent.amounts.source(say)
+
+
+def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, str]]:
+    """What the answer of a call cost."""
+    call, cost = spent.calls[place], spent.costs.each[place]
     if call.completion:
         told = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if told else ""
@@ -322,18 +330,14 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
             say("answer"),
             f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
-    if call.prompt is not None:
-        yield say("told by the provider"), _told(call, say)
-    yield say("prices"), spent.amounts.source(say)
 
 
-def _told(call: CallRecord, say: Say) -> str:
+def _told(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
     """What the provider told of a call, beside our own count."""
-    return (
-        _of_cached(call.prompt or 0, call.cached, say)
-        + say("; ")
-        + say("by our own count {sent} went out", sent=call.sent)
-    )
+    if call.prompt is not None:
+        own = say("by our own count {sent} went out", sent=call.sent)
+        told = _of_cached(call.prompt, call.cached, say)
+        yield say("told by the provider"), f"{told}{say('; ')}{own}"
 
 
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:

@@ -211,7 +211,6 @@ def figures(
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
     codes = Counter(code for call in calls for code in call.degradations)
-    used = {(call.user, call.session, one) for call in calls for one in call.evidence}
     return Figures(
         calls=len(calls),
         own=sum(call.agent == OWN for call in calls),
@@ -241,7 +240,7 @@ def figures(
         over_budget=sum(call.over_budget for call in calls),
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
-        evidence_used=len(used),
+        evidence_used=len({(call.user, call.session, e) for call in calls for e in call.evidence}),
         redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
