@@ -218,7 +218,7 @@ class SessionCosts:
                 ),
             )
         if said := self._told(say):
-            yield say("told by providers"), said
+            yield say("as told"), said
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
         if found.lost:
@@ -337,7 +337,7 @@ def _told(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
     if call.prompt is not None:
         own = say("by our own count {sent} went out", sent=call.sent)
         told = _of_cached(call.prompt, call.cached, say)
-        yield say("told by the provider"), f"{told}{say('; ')}{own}"
+        yield say("as told"), f"{told}{say('; ')}{own}"
 
 
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:

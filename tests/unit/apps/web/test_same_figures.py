@@ -217,8 +217,8 @@ TOLD_CACHED = Told(sent=100, prompt=90, params={"cache_read": 32})
     [
         (
             "en",
-            "told by the provider 90 tokens of input, 32 of them cached; by our own count 100 went out",
-            "told by providers 180 tokens of input, 32 of them cached, in 2 calls; by our own count 200 went out",
+            "as told 90 tokens of input, 32 of them cached; by our own count 100 went out",
+            "as told 180 tokens of input, 32 of them cached, in 2 calls; by our own count 200 went out",
         ),
         (
             "zh",
