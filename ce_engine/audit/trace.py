@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
 
+from ce_engine.audit.noted_sources import NotedValues, noted_fields
 from ce_engine.audit.places.message_places import SENT, SHORTENED, MessagePlaces
 from ce_engine.audit.places.whereabouts import whereabouts
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
-from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
+from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument, ToolCall
 from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.json_paths import LINEAR_S
@@ -106,16 +107,19 @@ async def trace(
         evidence = [session.way_back(each) for each in refs]
         if kind == "message":
             evidence += session.results_in_list(name)
+            evidence.sort(key=lambda each: name not in each.quoted_by)
         elif kind == "evidence":
             for each in evidence:
                 session.add_readers(each)
         seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
-        asked_for = [
-            call
-            for call in document.session.tool_state.tool_calls
-            if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
-        ]
-        return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by, asked_for=asked_for)
+        return Trace(
+            id=name,
+            kind=kind,
+            evidence=evidence,
+            seen_by=seen_by,
+            asked_for=session.asked_for(name) if kind == "message" else [],
+            quotes_none=kind == "message" and session.quotes_none(name, evidence),
+        )
 
     return found() if workers is None else await workers.run(found)
 
@@ -198,7 +202,7 @@ class _Session:
         self._document = document
         self._turns = turns
         self._selectors, self._allowance = selectors, Allowance(LINEAR_S)
-        self._quotations = Quotations(document)
+        self._quotations, self._noted = Quotations(document), NotedValues(document.evidences)
         self._messages = {m.message_id: m for m in session.messages if m.message_id}
         self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
         self._usages = {usage.model_usage_id: usage for usage in session.model_usage}
@@ -236,9 +240,10 @@ class _Session:
         return found
 
     def results_in_list(self, message_id: str) -> list[EvidenceTrace]:
-        """The tool results that stood in an answer's call as messages of the talk: quoted ones first, then the newest.
+        """What was in an answer's call beside its refs: quoted ones first, then those that a note named, then the newest.
 
-        An answer refers to what was brought in, and to what its own request found. Where the app says what its
+        That are the tool results that stood there as messages of the talk, and the sources that disagreed, whose
+        values stood in a note. An answer refers to what was brought in, and to what its own request found. Where the app says what its
         answer rests on, there is nothing to add.
         """
         answer = self._messages[message_id]
@@ -255,8 +260,17 @@ class _Session:
             for ref in self._messages[name].refs or ()
             if ref.evidence_id not in known
         ]
-        newest = dict.fromkeys(reversed(stood))
-        quoted = [name for name in newest if self._quotations.quotes(answer, name)]
+        noted = {
+            name: self._noted.of(name, fields)
+            for name, fields in noted_fields(own[-1].report).items()
+            if name not in known
+        }
+        newest = dict.fromkeys([*noted, *reversed(stood)])
+        quoted = [
+            name
+            for name in newest
+            if self._quotations.quotes(answer, name, None if name in stood else noted[name])
+        ]
         names = [*quoted, *(name for name in newest if name not in quoted)][:MAX_REFS]
         found = [self.way_back(Ref(evidence_id=name)) for name in names]
         for each in found:
@@ -264,8 +278,42 @@ class _Session:
             each.quoted_by += [message_id] if each.ref.evidence_id in quoted else []
         return found
 
+    def asked_for(self, message_id: str) -> list[ToolCall]:
+        """The runs of the tools that a message asks for."""
+        calls = self._calls.items()
+        return [call for name, call in calls if name.rpartition(":")[0] == message_id]
+
+    def quotes_none(self, message_id: str, evidence: Sequence[EvidenceTrace]) -> bool:
+        """Whether an answer in words quotes nothing of what it was shown."""
+        message = self._messages[message_id]
+        is_answer = message.role is Role.ASSISTANT and bool(message.content and evidence)
+        return is_answer and not any(message_id in each.quoted_by for each in evidence)
+
     def add_readers(self, found: EvidenceTrace) -> None:
-        """Add the answers that quote a tool result which stood in their calls as a message, the first of them."""
+        """Add the answers that quote a tool result which stood in their calls as a message, the first of them.
+
+        And those that read its value in a note on sources that disagree.
+        """
+        self._add_quoting(found)
+        self._add_told(found)
+
+    def _add_told(self, found: EvidenceTrace) -> None:
+        """Add the answers in whose calls a note named a value of it, the first of them."""
+        name, count = found.ref.evidence_id, 0
+        for turn in self._turns:
+            answer = self._messages.get(turn.answer_message_id or "")
+            fields = noted_fields(turn.report).get(name)
+            if answer is None or fields is None or count == READERS:
+                continue
+            told = turn.answer_message_id or ""
+            if told in found.used_by or any(ref.cited for ref in answer.refs or ()):
+                continue
+            count += 1
+            found.used_by.append(told)
+            if self._quotations.quotes(answer, name, self._noted.of(name, fields)):
+                found.quoted_by.append(told)
+
+    def _add_quoting(self, found: EvidenceTrace) -> None:
         names = [name for name in found.used_by if self._messages[name].role is Role.TOOL]
         for where in whereabouts(names, self._document, self._turns).values():
             stretches = [

@@ -31,17 +31,18 @@ class EvidenceTrace(Schema):
     turn: int | None = None
     """The turn's number in the session, from 1."""
     used_by: list[str] = Field(default_factory=list)
-    """Ids of the messages that refer to the evidence: it is theirs, or it was shown to the model."""
+    """Ids of the messages that refer to the evidence: it is theirs, or it was shown to the model, be it in a note
+    that names its value."""
     quoted_by: list[str] = Field(default_factory=list)
     """Of these, the answers that rest on it: they quote it, or the app says so."""
 
 
 class Trace(HtmlRepr, Schema):
-    """What was asked for and where it leads: one entry for each ref of it.
+    """What was asked for and where it leads: one entry for each ref of it, those first that an answer rests on.
 
     `kind` is `message`, `block` or `evidence`. Of a message, `seen_by` are the agents (lanes that
     have a name) whose model calls had it in their list, in order (B-16), and `asked_for` the runs of
-    the tools that it asks for.
+    the tools that it asks for. `quotes_none` says of an answer in words that it quotes none of its evidence.
     """
 
     id: str
@@ -49,3 +50,4 @@ class Trace(HtmlRepr, Schema):
     evidence: list[EvidenceTrace] = Field(default_factory=list)
     seen_by: list[str] = Field(default_factory=list)
     asked_for: list[ToolCall] = Field(default_factory=list)
+    quotes_none: bool = Field(default=False, exclude_if=lambda found: not found)

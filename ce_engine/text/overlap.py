@@ -1,4 +1,7 @@
-"""Whether a text quotes another: it has words, numbers or characters of it in a row, and not from the question."""
+"""Whether a text quotes another: it has words, numbers or characters of it in a row, and not from the question.
+
+A date, a number or a code counts whole or not at all: `2026-06-05` has nothing of `2026-06-04`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import cached_property
 
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
+from ce_engine.text.written_dates import FULL_DATE, NO_YEAR, dated
 
 
 MAX_CHARS = 200_000
@@ -30,9 +34,15 @@ FEW = 12
 _UNSPACED = (
     "\u0e00-\u0eff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 )
-_TOKEN = re.compile(rf"\d+(?:[.,:]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_LETTER = rf"[^\W\d_{_UNSPACED}]"
+_TOKEN = re.compile(
+    rf"\d+(?:-\d+)+(?![\d-])|{_LETTER}+\d*(?:-(?:{_LETTER}|\d)+)+|\d+(?:[.,:]\d+)*|[{_UNSPACED}]|{_LETTER}+"
+)
+"""Numbers joined by hyphens and codes such as `Q-204` are one word each: half of one says nothing of the other half."""
+_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_MONTH = re.compile(r"(?:19|20)\d\d-\d{1,2}")
 _COMMON = frozenset(
     [
         "a",
@@ -143,21 +153,45 @@ class Words:
     @classmethod
     def of(cls, text: str) -> Words:
         """The words of the first `MAX_CHARS` of a text; case, width, spaces and punctuation do not count."""
-        plain = unicodedata.normalize("NFKC", text[:MAX_CHARS]).casefold()
-        found = [
-            word.replace(",", "") if _THOUSANDS.fullmatch(word) else word
-            for word in _TOKEN.findall(plain)
-        ]
-        return cls(found, f" {' '.join(found)} ")
+        plain = unicodedata.normalize("NFKC", text[:MAX_CHARS]).casefold().translate(_HYPHENS)
+        return cls.in_a_row(
+            [word for each in _TOKEN.findall(dated(plain)) for word in _whole(each)]
+        )
+
+    @classmethod
+    def in_a_row(cls, words: Sequence[str]) -> Words:
+        """These words, and their line."""
+        return cls(words, f" {' '.join(words)} ")
+
+    def with_years_of(self, other: Words) -> Words:
+        """The same, with the years that the other text gives to dates that are told without one."""
+        if not any(word.startswith(NO_YEAR) for word in self.all):
+            return self
+        years = {word[len(NO_YEAR) :]: word for word in other.all if FULL_DATE.fullmatch(word)}
+        return Words.in_a_row(
+            [
+                years.get(word[len(NO_YEAR) :], word) if word.startswith(NO_YEAR) else word
+                for word in self.all
+            ]
+        )
 
 
 NOTHING = Words()
+
+
+def _whole(word: str) -> Sequence[str]:
+    """A word as it is compared: `well-known` are two, `Q-204` is one."""
+    if "-" in word and not any(map(str.isdecimal, word)):
+        return word.split("-")
+    return [word.replace(",", "") if _THOUSANDS.fullmatch(word) else word]
 
 
 def quotes(said: Words, source: Words, asked: Words = NOTHING) -> bool:
     """Whether what was said is, in part, what the source says, beyond what the question said already."""
     if not said.all or not source.all:
         return False
+    said, source = said.with_years_of(source), source.with_years_of(said)
+    asked = asked.with_years_of(source)
     weigh = _weighing(asked)
     for part, whole in ((source, said), (said, source)):
         if part.line in whole.line and sum(map(weigh, part.all)) >= LEAST and _is_new(part, asked):
@@ -180,9 +214,11 @@ def _weighing(asked: Words) -> Callable[[str], int]:
     def weigh(word: str) -> int:
         if word in told:
             return 1
+        digits = sum(map(str.isdecimal, word))
         if word[0].isdecimal():
-            digits = sum(map(str.isdecimal, word))
-            return 6 if _YEAR.fullmatch(word) else 3 * digits
+            return 6 if _YEAR.fullmatch(word) else 9 if _MONTH.fullmatch(word) else 3 * digits
+        if digits:
+            return 3 + 3 * digits
         return 2 if re.match(f"[{_UNSPACED}]", word) else 3
 
     return weigh
@@ -222,8 +258,14 @@ class Quotations:
                 return True
         return self.quotes(message, evidence_id)
 
-    def quotes(self, message: Message, evidence_id: str) -> bool:
-        """Whether this answer quotes the evidence or names it, beyond what its question said already."""
+    def quotes(self, message: Message, evidence_id: str, told: Sequence[str] | None = None) -> bool:
+        """Whether this answer quotes the evidence or names it, beyond what its question said already.
+
+        Args:
+            message: the answer.
+            evidence_id: of the evidence.
+            told: all that the model was told of it; `None` for its whole content.
+        """
         evidence = self._document.evidences.get(evidence_id)
         if evidence is None or not message.content:
             return False
@@ -232,11 +274,12 @@ class Quotations:
             return True
         if evidence_id not in self._words:
             self._words[evidence_id] = Words.of(evidence.content)
+        sources = [self._words[evidence_id]] if told is None else [Words.of(each) for each in told]
         if self._newest is None or self._newest[0] is not message:
             asked = Words.of(self._question(message))
             self._newest = message, Words.of(message.content), asked
         _, said, asked = self._newest
-        return quotes(said, self._words[evidence_id], asked)
+        return any(quotes(said, source, asked) for source in sources)
 
     def _question(self, message: Message) -> str:
         """What the answer answers: the nearest message of a user above it."""

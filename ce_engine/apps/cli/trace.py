@@ -13,7 +13,8 @@ from rich.text import Text
 from ce_engine.apps.cli.errors import AmbiguousIdError
 from ce_engine.apps.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.apps.cli.reading import find_session, reading
-from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.evidence_graph import QUOTES_NONE
+from ce_engine.apps.present.links import arguments, told
 from ce_engine.apps.present.output import (
     clipped,
     console,
@@ -73,6 +74,8 @@ def trace(
         _lines(screen, [("asked for", _run(call)), *_failed(call)], indent="")
     if not found.evidence:
         screen.print("refers to no evidence")
+    if found.quotes_none:
+        screen.print(QUOTES_NONE)
     for item in found.evidence:
         _print(screen, item, "stored as " if stored else _word(found, item))
 
@@ -150,7 +153,7 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
         yield "call", _run(item.tool_call)
         yield from _failed(item.tool_call)
     if item.model_usage is not None:
-        yield "usage", f"{short_id(item.model_usage.model_usage_id)} {spent(item.model_usage)}"
+        yield "usage", f"{short_id(item.model_usage.model_usage_id)} {told(item.model_usage)}"
     if item.asked_by is not None:
         yield "asked by", _named(item.asked_by)
     if item.turn_id is not None:

@@ -216,11 +216,17 @@ def _quality(say: Say) -> Iterator[Line]:
 def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     """What a reader must know so as not to be misled."""
     total = comparison.total
-    if total.usage_told < total.calls - total.from_cache:
-        missing = total.calls - total.from_cache - total.usage_told
+    missing = total.calls - total.from_cache - total.usage_told - total.failed_untold
+    if missing > 0:
         yield say(
             "of {count} calls no provider told the tokens: our own count stands for it",
             count=missing,
+        )
+    if total.failed_untold:
+        yield say(
+            "{count} call failed, and no provider told its tokens: it counts as costing nothing",
+            "{count} calls failed, and no provider told their tokens: they count as costing nothing",
+            count=total.failed_untold,
         )
     if total.from_cache:
         yield say(

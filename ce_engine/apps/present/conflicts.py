@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.html_text import Piece, difference
+from ce_engine.audit.noted_sources import IN_NOTE, NotedValues, SourcesSent, has_note
+from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, SENT, SHORTENED
 from ce_engine.schema.document import Evidence, SessionDocument
-from ce_engine.schema.report import ConflictRecord, Report
+from ce_engine.schema.report import ConflictRecord, report_of
+from ce_engine.schema.rows import TurnRow
+
+
+WENT = {
+    SENT: "went out as a message",
+    SHORTENED: "went out as a shortened message",
+    QUOTED: "went out quoted, whole or in part",
+    IN_NOTE: "left out: only this value went out, in the note",
+    LEFT_OUT: "left out",
+}
+"""What became of a source, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those that disagree; `evidence` is `None` where it is not there any more."""
+    """One of those that disagree, what it says of the field, and what became of it in the turn (a key of `WENT`).
+
+    `evidence` is `None` where it is not there any more, and `value` where nothing is said any more.
+    """
 
     id: str
     evidence: Evidence | None
     pieces: list[Piece]
+    value: str | None
+    went: str
 
     @property
     def source(self) -> str:
@@ -31,23 +50,48 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One conflict: its record, and all who take part, each beside the first."""
+    """One conflict: its record, whether a note on it went out, and all who take part, each beside the first."""
 
     record: ConflictRecord
+    has_note: bool
     sides: list[Side]
 
+    @property
+    def field(self) -> str:
+        """What they disagree on."""
+        return self.record.field_path.removeprefix("$.")
 
-def conflicts(report: Report, document: SessionDocument) -> list[Disagreement]:
-    """The conflicts of a turn, with the texts of those that disagree."""
-    return [Disagreement(record, _sides(record, document)) for record in report.conflicts]
+
+class Disagreements:
+    """The conflicts of a session's turns, with the texts of those that disagree.
+
+    Args:
+        document: of the session.
+        turns: all of it, oldest first.
+    """
+
+    def __init__(self, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
+        self._evidences = document.evidences
+        self._sent, self._values = SourcesSent(document, turns), NotedValues(document.evidences)
+
+    def records(self, row: TurnRow) -> list[ConflictRecord]:
+        """What sources disagreed on in a turn."""
+        report = report_of(row.turn_id, row.report) if row.report.get("conflicts") else None
+        return report.conflicts if report is not None else []
+
+    def of(self, record: ConflictRecord, row: TurnRow) -> Disagreement:
+        """A conflict of a turn."""
+        went = self._sent.of(record, row)
+        found = [self._evidences.get(name) for name in record.evidence_ids]
+        first = next((each.content for each in found if each is not None), "")
+        sides = []
+        for name, evidence in zip(record.evidence_ids, found, strict=True):
+            text = evidence.content if evidence is not None else ""
+            pieces = [("same", text)] if text == first else difference(first, text)
+            shown = [p for p in pieces if p[0] != "gone"]
+            values = self._values.of(name, [record.field_path])
+            sides.append(Side(name, evidence, shown, values[0] if values else None, went[name]))
+        return Disagreement(record, has_note(row.report), sides)
 
 
-def _sides(record: ConflictRecord, document: SessionDocument) -> list[Side]:
-    found = [document.evidences.get(name) for name in record.evidence_ids]
-    first = next((each.content for each in found if each is not None), "")
-    made = []
-    for name, evidence in zip(record.evidence_ids, found, strict=True):
-        text = evidence.content if evidence is not None else ""
-        pieces = [("same", text)] if text == first else difference(first, text)
-        made.append(Side(name, evidence, [p for p in pieces if p[0] != "gone"]))
-    return made
+__all__ = ["WENT", "Disagreement", "Disagreements", "Side"]

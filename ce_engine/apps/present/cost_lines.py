@@ -217,10 +217,27 @@ class SessionCosts:
                     calls=_calls(found.by_talk, say),
                 ),
             )
+        if said := self._told(say):
+            yield say("as told"), said
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
         if found.lost:
             yield say("assumed"), self._uncached(say)
+
+    def _told(self, say: Say) -> str:
+        """What providers told of the calls, beside our own count of the same; `""` where none told anything."""
+        told = [c for c in self.calls if c.prompt is not None and not c.from_cache]
+        if not told:
+            return ""
+        cached = [c.cached for c in told if c.cached is not None]
+        return say(
+            "{tokens}, in {calls}; by our own count {sent} went out in them",
+            tokens=_of_cached(
+                sum(c.prompt or 0 for c in told), sum(cached) if cached else None, say
+            ),
+            calls=_calls(len(told), say),
+            sent=sum(c.sent for c in told),
+        )
 
     def _sums(self, own: int, say: Say) -> str:
         found = self.costs
@@ -297,6 +314,14 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 )
                 + spent.taken(say),
             )
+    yield from _answer(spent, place, say)
+    yield from _told(call, say)
+    yield say("prices"), spent.amounts.source(say)
+
+
+def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, str]]:
+    """What the answer of a call cost."""
+    call, cost = spent.calls[place], spent.costs.each[place]
     if call.completion:
         told = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if told else ""
@@ -305,7 +330,21 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
             say("answer"),
             f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
-    yield say("prices"), spent.amounts.source(say)
+
+
+def _told(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
+    """What the provider told of a call, beside our own count."""
+    if call.prompt is not None:
+        own = say("by our own count {sent} went out", sent=call.sent)
+        told = _of_cached(call.prompt, call.cached, say)
+        yield say("as told"), f"{told}{say('; ')}{own}"
+
+
+def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
+    tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
+    if cached is None:
+        return tokens + say(", and nothing of a cache")
+    return tokens + say(", {cached} of them cached", cached=cached)
 
 
 def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:

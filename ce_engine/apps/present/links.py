@@ -127,6 +127,13 @@ def arguments(args: dict[str, object]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 
+def told(usage: ModelUsage, say: Say = ENGLISH) -> str:
+    """The same, and whose count it is: beside it may stand our own, of all that went out."""
+    is_ours = usage.params.get("estimated") or not usage.prompt_tokens
+    by = say("by our own count") if is_ours else say("as the provider told")
+    return f"{spent(usage, say)}{say(' ({text})', text=by)}"
+
+
 def spent(usage: ModelUsage, say: Say = ENGLISH) -> str:
     """Model and tokens of a model call."""
     mark = "~" if usage.params.get("estimated") else ""

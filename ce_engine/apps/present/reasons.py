@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
+from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.schema.replay import PassedOver, RoomTaken
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -186,12 +187,29 @@ class Reasons:
         if recall is not None:
             room = self.taken.free if self.taken is not None else recall.room
             free = say("{room} tokens were free for what comes back", room=room)
+            free += self._aside(room)
             found.append(say(": ").join([free, *self._shares()]))
         return found
 
+    def _aside(self, room: int) -> str:
+        """Why a few tokens less were free than are left of the budget; `""` where they are not."""
+        spare = (self.report.token_budget or 0) - self.report.token_used
+        if not room < spare <= room + 2 * FRAMING:
+            return ""
+        return self.say(
+            " ({spare} are left of the budget: a few stay aside for the headings of quotes)",
+            spare=spare,
+        )
+
     def _shares(self) -> list[str]:
         """Where the tokens went that were free, in one text; none where that is not known."""
-        taken, say = self.taken, self.say
+        taken, say, recall = self.taken, self.say, self.report.recall
+        if taken is None and recall is not None and recall.state == "looked" and recall.room:
+            if (self.report.token_budget or 0) - self.report.token_used >= recall.room:
+                return [say("none of them was taken")]
+            return [
+                say("where they went cannot be told, as the turn cannot be made again as it was")
+            ]
         if taken is None or taken.free <= 0:
             return []
         if taken.left < 0:

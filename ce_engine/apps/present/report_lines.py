@@ -133,6 +133,9 @@ _DECISIONS = {
     ("kept", "must"): ("piece that must be kept", "pieces that must be kept"),
 }
 
+_GROUPS = (("dropped", "below_cut"), ("dropped", "older_step_of_this_turn"))
+"""What leaves out messages of the app's list by the group."""
+
 _FORMS = {
     "repeated_result": "references",
     "changed_fields": "what changed",
@@ -149,7 +152,7 @@ _CODES = {
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
-    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
+    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; none of them was left out for it",
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
     "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
@@ -202,7 +205,14 @@ def code_words(code: str, say: Say = ENGLISH) -> str:
 def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     yield from _troubles(report, say)
-    yield from (decision_words(decision, say) for decision in _summed(report))
+    summed = _summed(report)
+    yield from (decision_words(decision, say) for decision in summed)
+    groups = sum(each.count for each in summed if (each.action, each.reason) in _GROUPS)
+    if 0 < groups < report.dropped:
+        yield say(
+            "{messages} messages left out in all, as a tool call and its results count as one",
+            messages=report.dropped,
+        )
     if report.results_saved:
         saved = report.results_saved.items()
         told = ", ".join(f"{say(_FORMS.get(name, name))} {tokens:,}" for name, tokens in saved)
@@ -211,10 +221,32 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     if report.restored:
         yield say("{restored} stored messages brought back", restored=report.restored)
     if report.inserted:
-        pieces = len(report.injected_evidence_ids)
-        of = say(" from {pieces} evidence", pieces=pieces) if pieces else ""
+        of = _from(report, say)
         tokens = injected(report.payload_tokens)
-        yield say("{tokens} tokens brought in{of}, headings included", tokens=tokens, of=of)
+        if rules := report.payload_tokens.get("rules", 0):
+            yield say(
+                "{tokens} tokens brought in{of}, headings and {rules} tokens of rules included",
+                tokens=tokens,
+                of=of,
+                rules=rules,
+            )
+        else:
+            yield say("{tokens} tokens brought in{of}, headings included", tokens=tokens, of=of)
+
+
+def _from(report: Report, say: Say) -> str:
+    """How many pieces were brought in, and how many of them are evidence."""
+    evidence, pieces = (
+        len(report.injected_evidence_ids),
+        sum(layer.chunks for layer in report.layers.values()),
+    )
+    if pieces > evidence:
+        one, several = (
+            " from {pieces} piece, {evidence} of them evidence",
+            " from {pieces} pieces, {evidence} of them evidence",
+        )
+        return say(one, several, count=pieces, pieces=pieces, evidence=evidence)
+    return say(" from {pieces} evidence", pieces=evidence) if evidence else ""
 
 
 def own_sent(report: Report) -> int:

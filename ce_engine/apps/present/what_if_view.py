@@ -269,6 +269,23 @@ class WhatIfView:
             now=now,
         )
 
+    def about(self, report: Report | None, window: int | None, say: Say = ENGLISH) -> Iterator[str]:
+        """Why a figure is not one that stands elsewhere on the page (its report), or that was typed (the window)."""
+        kept = (window or 0) - (self.instead.budget or 0)
+        if window and self.instead.budget and kept:
+            yield say(
+                "Of the window of {window} tokens {kept} are kept for the reply: the budget of the input is {budget}.",
+                window=window,
+                kept=kept,
+                budget=self.instead.budget,
+            )
+        if report is not None and report.token_used != self.sent.tokens:
+            yield say(
+                "“As it was” is made again from what is stored now: {now} tokens. {then} went out then: not all of it is there as it was.",
+                now=self.sent.tokens,
+                then=report.token_used,
+            )
+
     def _is_chosen_anew(self) -> bool:
         """Whether what earlier turns brought in does not stand there as it did."""
         return _standing(self.why) != _standing(self.why_instead)

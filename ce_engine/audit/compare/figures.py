@@ -14,6 +14,7 @@ from ce_engine.audit.compare.costs import (
     costs,
     is_apart,
     is_dearer,
+    is_free,
     priced_by,
     unpriced_models,
 )
@@ -96,7 +97,7 @@ class Figures:
     `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
     `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`,
     and `cacheable` the part of it that stands in prefixes as long as their models cache. `usage_told` counts the calls whose provider told its
-    tokens. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
+    tokens, and `failed_untold` those that failed without: they cost nothing. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces. `counters` are what counted the tokens.
     """
 
@@ -117,6 +118,7 @@ class Figures:
     completion_tokens: int
     provider_cached: int | None
     usage_told: int
+    failed_untold: int
     cost: Cost | None
     beside: EngineCosts
     latency_ms: Spread | None
@@ -209,7 +211,6 @@ def figures(
     """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
     codes = Counter(code for call in calls for code in call.degradations)
-    used = {(call.user, call.session, one) for call in calls for one in call.evidence}
     return Figures(
         calls=len(calls),
         own=sum(call.agent == OWN for call in calls),
@@ -228,6 +229,7 @@ def figures(
         completion_tokens=sum(call.completion for call in paid),
         provider_cached=_told_cached(paid),
         usage_told=sum(call.prompt is not None for call in paid),
+        failed_untold=sum(is_free(call) for call in paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),
         latency_ms=_spread(call.latency_ms for call in paid),
@@ -238,7 +240,7 @@ def figures(
         over_budget=sum(call.over_budget for call in calls),
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
-        evidence_used=len(used),
+        evidence_used=len({(call.user, call.session, e) for call in calls for e in call.evidence}),
         redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),

@@ -21,7 +21,7 @@ from ce_engine.text.quote import entry, heading, one_line, short_line
 
 
 CONFLICT = "CONTEXT_EVIDENCE_CONFLICT"
-"""The warning where sources disagree and all of them go out."""
+"""The warning where sources disagree and none is left out for it: a note names what each of them says."""
 
 NOTE_ID = "conflicts"
 MAX_CHARS = 100_000
@@ -136,6 +136,14 @@ def settle_conflicts(
 def may_claim(metadata: Mapping[str, Any], content: str) -> bool:
     """Whether evidence can say anything of a field."""
     return bool(metadata.get("field")) or content.lstrip()[:1] == "{"
+
+
+def value_of(evidence: Evidence, field_path: str) -> str | None:
+    """What evidence says of a field on which sources disagree; `None` where it does not say anything any more."""
+    metadata = evidence.metadata
+    if metadata.get("field") == field_path:
+        return str(metadata.get("value", evidence.content))
+    return _fields(evidence.content).get(field_path)
 
 
 def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:

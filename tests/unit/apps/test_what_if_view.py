@@ -111,3 +111,22 @@ def test_what_stands_quoted_though_it_goes_out_too_is_counted(shop: Shop) -> Non
     assert figures(view)["… quoted all the same"][1] == twice
     assert any("stand quoted all the same" in reason for reason in view.reasons())
     assert not any("goes out as messages instead" in reason for reason in view.reasons())
+
+
+def test_what_is_typed_and_what_was_told_is_joined_with_what_stands_there(shop: Shop) -> None:
+    turn, report = len(shop.reports), shop.reports[-1]
+    view = view_of(shop.engine, turn, 9000)
+    budget = view.instead.budget or 0
+    kept = [] if budget == 9000 else [f"{9000 - budget:,} are kept for the reply"]
+    told = list(view.about(report, 9000))
+    assert [each in text for each, text in zip(kept, told, strict=True)] == [True] * len(kept)
+    other = report.model_copy(update={"token_used": view.sent.tokens + 8})
+    wider = view.about(other, budget + 1024)
+    assert list(wider) == [
+        f"Of the window of {budget + 1024:,} tokens 1,024 are kept for the reply: the budget of the input is {budget:,}.",
+        (
+            f"“As it was” is made again from what is stored now: {view.sent.tokens:,} tokens. "
+            f"{view.sent.tokens + 8:,} went out then: not all of it is there as it was."
+        ),
+    ]
+    assert list(view.about(None, None)) == []

@@ -1,7 +1,8 @@
-"""What an answer rests on may stand in its call as an earlier message of the list, and not as something brought in."""
+"""What an answer rests on may stand in its call as a message of the list or as a value in a note, and not only as something brought in."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,12 +11,16 @@ from ce_engine import (
     Answer,
     BudgetConfig,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
     MemoryStore,
+    Message,
     PruneConfig,
     Ref,
     Role,
     RuntimeConfig,
     Scope,
+    SourceKind,
     create_context_engine,
 )
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
@@ -98,3 +103,68 @@ async def test_where_the_app_names_its_sources_nothing_is_added(engine: ContextE
     engine.sync.commit(app.prepare(user(ASKED)).turn, answer)
     trace = await engine.trace(SCOPE, await newest_answer(engine))
     assert [each.ref.evidence_id for each in trace.evidence] == [order]
+
+
+ASKED_FOR_DATE = "When is order Q-204 promised?"
+
+
+@pytest.fixture
+def disagreeing() -> Iterator[ContextEngine]:
+    """Of two sources that disagree, one is too long to go out: its value stands in the note alone."""
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=700))
+    made = create_context_engine(MemoryStore(), config=config)
+    for name, day, more in (("track", "2026-06-11", []), ("find", "2026-06-05", ["0x7F "] * 2000)):
+        made.sync.record_evidence(
+            SCOPE,
+            json.dumps({"order_id": "Q-204", "promised": day, "more": more}),
+            EvidenceSource(kind=SourceKind.RAG, name=name),
+            EvidenceType.RAG_DOC,
+        )
+    yield made
+    made.sync.close()
+
+
+async def asked_by_hand(engine: ContextEngine, said: str) -> str:
+    """What went out for a question that is answered so."""
+    prepared = await engine.prepare_turn(SCOPE, Message(role=Role.USER, content=ASKED_FOR_DATE))
+    answer = Message(role=Role.ASSISTANT, content=said)
+    await engine.commit_assistant_message(SCOPE, answer, turn_id=prepared.report.turn_id)
+    return "\n".join(part.content for part in prepared.assembled_input.parts)
+
+
+async def sources(engine: ContextEngine) -> dict[str, str]:
+    return {each.source.name: each.evidence_id for each in await engine.store.list_evidences(SCOPE)}
+
+
+async def test_a_source_that_only_a_note_names_is_found(disagreeing: ContextEngine) -> None:
+    sent = await asked_by_hand(disagreeing, "Q-204 is promised for 5 June 2026.")
+    assert "2026-06-05" in sent
+    assert "0x7F" not in sent
+    answer, of = await newest_answer(disagreeing), await sources(disagreeing)
+    trace = await disagreeing.trace(SCOPE, answer)
+    assert [each.ref.evidence_id for each in trace.evidence] == [of["find"], of["track"]]
+    assert [each.quoted_by for each in trace.evidence] == [[answer], []]
+    back = (await disagreeing.trace(SCOPE, of["find"])).evidence[0]
+    assert (back.used_by, back.quoted_by) == ([answer], [answer])
+
+
+async def test_of_what_only_a_note_names_the_rest_is_not_quoted(
+    disagreeing: ContextEngine,
+) -> None:
+    await asked_by_hand(disagreeing, "There is much of 0x7F 0x7F 0x7F 0x7F about.")
+    answer, of = await newest_answer(disagreeing), await sources(disagreeing)
+    trace = await disagreeing.trace(SCOPE, answer)
+    assert {each.ref.evidence_id for each in trace.evidence} == {of["find"], of["track"]}
+    assert [each.quoted_by for each in trace.evidence] == [[], []]
+    assert trace.quotes_none
+    back = (await disagreeing.trace(SCOPE, of["find"])).evidence[0]
+    assert (back.used_by, back.quoted_by) == ([answer], [])
+
+
+async def test_what_is_quoted_stands_first(engine: ContextEngine) -> None:
+    fetched(engine).ask(ASKED, "It ships from the northern warehouse on June 12.")
+    answer = await newest_answer(engine)
+    trace = await engine.trace(SCOPE, answer)
+    invoice, order = [await evidence_of(engine, text) for text in (INVOICE, ORDER)]
+    assert [each.ref.evidence_id for each in trace.evidence] == [order, invoice]
+    assert not trace.quotes_none

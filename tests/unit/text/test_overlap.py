@@ -70,6 +70,52 @@ def test_what_only_sounds_alike_is_none(answer: str, evidence: str, asked: str) 
     assert not is_quoted(answer, evidence, asked)
 
 
+@pytest.mark.parametrize(
+    ("answer", "evidence"),
+    [
+        ("It is 2026-06-05.", '{"order": 7, "promised": "2026-06-05T10:00:00Z"}'),
+        ("It is promised for 5 June 2026.", f"{REFUNDS} Promised: 2026-06-05."),
+        ("It is promised for June 5th, 2026.", f"{REFUNDS} Promised: 05.06.2026"),
+        ("It comes on the 5th of June.", f"{REFUNDS} Promised: 2026/6/5."),
+        ("订单6月5日发货。", f'{REFUNDS} "promised_date": "2026-06-05"'),
+        ("订单2026年6月5日发货。", f'{REFUNDS} "promised_date": "2026-06-05"'),
+        ("It comes on 2026-06-05.", f"{REFUNDS} 订单 6 月 5 号发货。"),
+        ("订单６月５日发货", f"{REFUNDS}发货日为6月5日"),
+        ("Take gate code KX-7731.", f"{REFUNDS} Gate: KX‑7731"),
+        ("It comes to 1,282.50 euros.", f"{REFUNDS} Total 1282.50"),
+    ],
+)
+def test_a_whole_date_or_code_is_a_quote(answer: str, evidence: str) -> None:
+    assert is_quoted(answer, evidence, "What of it?")
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence"),
+    [
+        ("It is 2026-06-05.", f"{REFUNDS} Promised: 2026-06-04, packed."),
+        ("It is 2026-06-05.", f"{REFUNDS} Promised: 2025-06-05, packed."),
+        ("It is 2026-06-05.", f"{REFUNDS} It was in 2026-06, packed."),
+        ("It is 5 June 2026.", f"{REFUNDS} Promised: 5 July 2026, packed."),
+        ("订单6月5日发货。", f'{REFUNDS} "promised_date": "2026-06-15"'),
+        ("订单2026年6月5日发货。", f"{REFUNDS} 订单2026年6月4日到货。"),
+        ("订单2026年6月5日发货。", f"{REFUNDS} 2025年6月5日"),
+        ("Take gate code KX-7731.", f"{REFUNDS} Gate: KB-7731"),
+        ("Take gate code KX-7731.", f"{REFUNDS} Room 7731"),
+        ("Ring 555-17311.", f"{REFUNDS} Ring 556-17311"),
+        ("It comes to 1,282.50 euros.", f"{REFUNDS} Total 1282.51"),
+        ("It costs 2370.17.", f"{REFUNDS} It weighs 12370.17"),
+    ],
+)
+def test_half_a_date_or_code_is_none(answer: str, evidence: str) -> None:
+    assert not is_quoted(answer, evidence, "What of it?")
+
+
+def test_a_date_of_the_question_is_no_news_in_another_form() -> None:
+    evidence = f"{REFUNDS} Promised: 2026-06-05."
+    assert not is_quoted("6月5日没有货。", evidence, "2026-06-05 有货吗？")
+    assert not is_quoted("Nothing on 2026-06-05.", evidence, "What comes on June 5?")
+
+
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))
 def test_any_text_is_judged(answer: str, evidence: str, asked: str) -> None:
     assert is_quoted(answer, evidence, asked) in {True, False}

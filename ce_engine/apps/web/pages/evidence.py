@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.conflicts import Disagreement, conflicts
-from ce_engine.apps.present.evidence_graph import Graph, Node, graph
+from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
+from ce_engine.apps.present.evidence_graph import QUOTES_NONE, Graph, Node, graph
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
-from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.present.links import arguments, told
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -31,7 +31,6 @@ from ce_engine.audit.trace import trace as trace_of
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
-from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
@@ -82,13 +81,15 @@ async def _page(request: Request, name: str) -> Response:
         found=found,
         svg=Markup(drawing(made, address, say)),  # noqa: S704 - what was stored is escaped in it
         left_out=made.left_out,
+        none_quoted=say(QUOTES_NONE) if found.quotes_none else "",
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
         in_part=in_part,
         run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
-        spent=lambda usage: spent(usage, say),
+        spent=lambda usage: told(usage, say),
         disagreements=disagreements,
+        went_words=WENT,
         told=_told(document, answers, asked),
         said=_said(found, document, turns),
         asked_turns=asked,
@@ -184,14 +185,12 @@ def _disagreements(
     """The conflicts in which what is shown takes part, each once, with the turn that met it first."""
     ids = {item.ref.evidence_id for item in found.evidence}
     made: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
+    known = Disagreements(document, turns)
     for number, row in enumerate(turns, start=1):
-        if not row.report.get("conflicts"):
-            continue
-        report = report_of(row.turn_id, row.report)
-        for each in conflicts(report, document) if report else ():
-            key = (each.record.field_path, *each.record.evidence_ids)
-            if ids.intersection(each.record.evidence_ids):
-                made.setdefault(key, (number, each))
+        for each in known.records(row):
+            key = (each.field_path, *sorted(each.evidence_ids))
+            if key not in made and ids.intersection(each.evidence_ids):
+                made[key] = (number, known.of(each, row))
     return list(made.values())
 
 

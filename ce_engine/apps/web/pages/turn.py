@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND, sent_stretches
-from ce_engine.apps.present.conflicts import Disagreement, conflicts
+from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
@@ -141,6 +141,7 @@ async def turn(request: Request) -> Response:
         quoted_since=quoted_since(stored.turns, stored.at),
         **_scores(say),
         conflicts=sides,
+        went_words=WENT,
         **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
     )
 
@@ -232,8 +233,8 @@ def _compared(
     again: _Again, stored: StoredTurn, links: Links, say: Say
 ) -> tuple[list[Row], list[Disagreement]]:
     """What takes as long as the texts are that somebody sent: beside other requests, not before them."""
-    report = stored.report
-    sides = conflicts(report, stored.document) if report else []
+    report, found = stored.report, Disagreements(stored.document, stored.turns)
+    sides = [found.of(each, stored.row) for each in found.records(stored.row)]
     return _rows(again, report, links, say), sides
 
 
@@ -355,7 +356,8 @@ async def _what_if(
         if window and not (window.isdecimal() and 0 < int(window[:12]) <= 10_000_000):
             raise ConfigError(say("the window is a number of tokens from 1 to 10,000,000"))
         chosen = placement if placement in PLACEMENTS else ""
-        config = what_if_config(stored.turns, stored.at, int(window) if window else None, chosen)
+        wanted = int(window) if window else None
+        config = what_if_config(stored.turns, stored.at, wanted, chosen)
         async with asyncio.timeout(SECONDS):
             replay = await reader.engine().replay(stored.scope, stored.row.turn_id, config)
     except TimeoutError:
@@ -367,17 +369,20 @@ async def _what_if(
             **made,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    differences = await asyncio.to_thread(_differences, reader, stored, replay, say)
+    differences = await asyncio.to_thread(_differences, reader, stored, replay, wanted, say)
     return {**made, "other": replay, **differences}
 
 
-def _differences(reader: Reader, stored: StoredTurn, replay: Replay, say: Say) -> dict[str, Any]:
+def _differences(
+    reader: Reader, stored: StoredTurn, replay: Replay, window: int | None, say: Say
+) -> dict[str, Any]:
     """Both inputs side by side: why they differ, message by message, and what each would cost."""
     view = WhatIfView(replay, Links(stored.document, stored.turns))
     calls = calls_of(stored.document, stored.turns)
     table, call = priced_by(calls, reader.prices), calls[stored.at]
     price = table.of(call.model, call.provider)
     return {
+        "about": list(view.about(stored.report, window, say)),
         "changes": view.changes,
         "ordered": view.ordered(stored.report, say) if stored.report else [],
         "ways": view.ways(say),

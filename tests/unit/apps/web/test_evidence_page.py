@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from ce_engine import (
+    BudgetConfig,
     ContextEngine,
     EvidenceSource,
     EvidenceType,
+    Message,
     Retrieval,
     RetrievedDoc,
+    Role,
+    RuntimeConfig,
     Scope,
     SourceKind,
     create_context_engine,
@@ -161,13 +166,90 @@ def test_conflicts_stand_side_by_side(engine: ContextEngine) -> None:
     html = _look(engine, "/turn", {"turn": "1"}, scope)
     assert "Sources disagree" in html
     assert {"handbook", "wiki"} <= set(texts(html, "h3"))
+    assert "none of them was left out for it; a note names what each of them says" in html
+    assert {f"{n} · went out quoted, whole or in part" for n in (100, 250)} <= set(texts(html, "p"))
     evidence = found.report.conflicts[0].evidence_ids[0]
     assert "Sources disagree" in _look(engine, "/evidence", {"evidence": evidence}, scope)
 
 
-def _asks(text: str) -> Any:
-    from ce_engine import Message, Role
+@pytest.mark.parametrize(
+    ("language", "told"),
+    [
+        ("en", "2026-06-05 · left out: only this value went out, in the note"),
+        ("zh", "2026-06-05 · 未发出：只有这个值在说明中发出"),
+    ],
+)
+def test_of_a_source_without_room_the_value_is_told(
+    engine: ContextEngine, language: str, told: str
+) -> None:
+    scope = Scope(session_id="s", user_id="u")
+    for name, day, count in (("track", "2026-06-11", 0), ("find", "2026-06-05", 2000)):
+        engine.sync.record_evidence(
+            scope,
+            json.dumps({"order_id": "Q-204", "promised": day, "more": ["0x7F "] * count}),
+            EvidenceSource(kind=SourceKind.RAG, name=name),
+            EvidenceType.RAG_DOC,
+        )
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=700))
+    engine.sync.prepare_turn(scope, [_asks("When is order Q-204 promised?")], config)
+    with engine_pages(engine, language) as client:
+        evidence = _evidence_of(engine, scope, "find")
+        for path, name, one in (("/turn", "turn", "1"), ("/evidence", "evidence", evidence)):
+            html = client.get(path, params={"id": "s", "user": "u", name: one}).text
+            shown = set(texts(html, "p"))
+            assert told in shown, path
+            assert any(each.startswith("2026-06-11 · ") for each in shown)
+            assert "$.promised" not in html
 
+
+@pytest.mark.parametrize(
+    ("language", "told"), [("en", "No quoted source was found"), ("zh", "没有找到被引用的来源")]
+)
+def test_where_nothing_is_quoted_that_is_said(
+    engine: ContextEngine, language: str, told: str
+) -> None:
+    scope = Scope(session_id="s", user_id="u")
+    source = EvidenceSource(kind=SourceKind.RAG, name="policy", uri="returns-2026.md")
+    text = "Returns policy 2026. Opened tins can be returned within 14 days, the shop pays for it."
+    engine.sync.record_evidence(scope, text, source, EvidenceType.RAG_DOC)
+    for said in ("By the policy of 2026 it is 14 days.", "Within 14 days, the shop pays for it."):
+        prepared = engine.sync.prepare_turn(scope, [_asks("What is the return window?")])
+        turn_id = prepared.report.turn_id
+        engine.sync.commit_assistant_message(scope, _says(said), turn_id=turn_id)
+    engine.sync.flush()
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    answers = [m.message_id for m in document.session.messages if m.role is Role.ASSISTANT]
+    with engine_pages(engine, language) as client:
+        pages = [
+            client.get("/trace", params={"id": "s", "user": "u", "message": each or ""}).text
+            for each in answers
+        ]
+    assert [told in html for html in pages] == [True, False]
+    shown = [ce("trace", "s", each or "", "--store", engine.store.url).stdout for each in answers]
+    assert ["No quoted source was found" in each for each in shown] == [True, False]
+
+
+def _evidence_of(engine: ContextEngine, scope: Scope, name: str) -> str:
+    engine.sync.flush()
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    return next(i for i, e in document.evidences.items() if e.source.name == name)
+
+
+@contextmanager
+def engine_pages(engine: ContextEngine, language: str) -> Iterator[TestClient]:
+    engine.sync.flush()
+    with visit(engine.store.url) as client:
+        client.headers["accept-language"] = language
+        yield client
+
+
+def _says(text: str) -> Message:
+    return Message(role=Role.ASSISTANT, content=text)
+
+
+def _asks(text: str) -> Message:
     return Message(role=Role.USER, content=text)
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from ce_engine.apps.present.amounts import Amounts
+from ce_engine.apps.present.links import told
 from ce_engine.apps.web.links import costs_url, session_url, turn_url
+from ce_engine.schema.document import ModelUsage
+from ce_engine.schema.enums import TurnStatus
 from ce_engine.text.tokens.prices import LISTED, RELATIVE
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
-from tests.unit.apps.web.visiting import read, sessions_of, texts, visit
+from tests.unit.apps.web.visiting import plain, read, sessions_of, texts, visit
 
 
 APART = {"untouched": None}
@@ -204,3 +207,51 @@ def test_a_session_has_the_same_effect_in_money_and_in_units(tmp_path: Path) -> 
     report = " ".join(ce("report", "known", "--store", url, columns=400).stdout.split())
     assert "(90.0%): too few tokens at a time to be cached" in report
     assert "saved 0.000090 (37.5%)" in report
+
+
+TOLD_CACHED = Told(sent=100, prompt=90, params={"cache_read": 32})
+
+
+@pytest.mark.parametrize(
+    ("language", "of_turn", "of_session"),
+    [
+        (
+            "en",
+            "as told 90 tokens of input, 32 of them cached; by our own count 100 went out",
+            "as told 180 tokens of input, 32 of them cached, in 2 calls; by our own count 200 went out",
+        ),
+        (
+            "zh",
+            "服务商告知 输入 90 token，其中 32 已缓存；按我们自己的计数发出 100",
+            "服务商告知 2 次调用共输入 180 token，其中 32 已缓存；其中按我们自己的计数发出 200",
+        ),
+    ],
+)
+def test_what_the_provider_told_stands_beside_our_own_count(
+    tmp_path: Path, language: str, of_turn: str, of_session: str
+) -> None:
+    found = url_of(tmp_path / "ce.db")
+    put(found, "told", [TOLD_CACHED, CHEAP])
+    with visit(found) as client:
+        client.headers["accept-language"] = language
+        assert of_turn in plain(client.get(turn_url("", "told", 1)).text)
+        assert of_session in plain(client.get(costs_url("", "told")).text)
+
+
+def test_calls_that_failed_untold_are_not_said_to_stand_with_our_count(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    failed = Told(prompt=0, completion=0, status=TurnStatus.FAILED)
+    put(found, "failed", [CHEAP, failed, Told(prompt=0)])
+    with visit(found) as client:
+        html = plain(read(client, "/compare?by=session"))
+    assert "of 1 calls no provider told the tokens: our own count stands for it" in html
+    assert "1 call failed, and no provider told its tokens: it counts as costing nothing" in html
+    table = ce("compare", "--by", "session", "--store", found, columns=200).stdout
+    assert "1 call failed, and no provider told its tokens" in table
+
+
+def test_a_trace_says_whose_count_its_tokens_are() -> None:
+    usage = ModelUsage(model_usage_id="u", provider="p", model="m", prompt_tokens=9)
+    assert told(usage) == "m, 9 + 0 tokens (as the provider told)"
+    ours = usage.model_copy(update={"params": {"estimated": True}})
+    assert told(ours) == "m, ~9 + 0 tokens (by our own count)"

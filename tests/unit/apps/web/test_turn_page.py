@@ -132,6 +132,9 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     figures = {row[0]: row[1:] for row in sums_of(part)}
     was, then, more = figures["left out"]
     assert (int(was) > 0, then, more) == (True, "0", f"−{was}")
+    assert figures["budget"][1] == "8,000"
+    assert "are kept for the reply" not in text  # nothing is
+    assert "is made again from what is stored now" not in text  # it is all there
     was, then, more = (cell.replace(",", "") for cell in figures["tokens"])
     assert more == f"+{int(then) - int(was)}"
     was, then, _ = (cell.replace(",", "") for cell in figures["cost of this call's input, units"])
