@@ -17,7 +17,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 ROOMS = {
     "ce_engine": 1360,
     "ce_engine/apps": 11120,
-    "ce_engine/audit": 4370,
+    "ce_engine/audit": 4480,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 4990,
@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1730,
     "ce_engine/stores": 8570,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5630,
+    "ce_engine/text": 5650,
     "ce_engine/turns": 6080,
     "ce_integrations": 40,
     "ce_integrations/calls": 1640,
