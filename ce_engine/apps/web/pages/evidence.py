@@ -86,15 +86,21 @@ async def _page(request: Request, name: str) -> Response:
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
         in_part=in_part,
-        run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
-        spent=lambda usage: told(usage, say),
         disagreements=disagreements,
-        went_words=WENT,
+        **_words(say),
         told=_told(document, answers, asked),
         said=_said(found, document, turns),
         asked_turns=asked,
         **_text(found, document, query.get("part", "")),
     )
+
+
+def _words(say: Say) -> dict[str, Any]:
+    return {
+        "run": lambda call: f"{call.tool}({arguments(call.args_digest)})",
+        "spent": lambda usage: told(usage, say),
+        "went_words": WENT,
+    }
 
 
 def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:

@@ -137,8 +137,6 @@ async def turn(request: Request) -> Response:
         back=_back(stored),
         shown_text=_shown_text(stored.document, find),
         **_whereabouts(stored, shown),
-        asked_turns=_asked_turns(stored),
-        quoted_since=quoted_since(stored.turns, stored.at),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
@@ -152,13 +150,18 @@ def _asked_turns(stored: StoredTurn) -> dict[str | None, int]:
 
 
 def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
-    """Where each message went, and since which turns those are left out that are."""
+    """Where each message went, since which turns those are left out that are, and what is quoted since when."""
     ids = [row.message.message_id or "" for row in rows if row.message]
     where = own = whereabouts(ids, stored.document, stored.turns)
     if len({row.lane for row in stored.turns}) > 1:
         own = whereabouts(ids, stored.document, stored.turns, stored.row.lane)
     gone = {name: absence(each, stored.at + 1) for name, each in own.items()}
-    return {"where": where, "gone": gone}
+    return {
+        "where": where,
+        "gone": gone,
+        "asked_turns": _asked_turns(stored),
+        "quoted_since": quoted_since(stored.turns, stored.at),
+    }
 
 
 def _recall(found: Explanation | None, say: Say) -> dict[str, Any]:
