@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ce_engine.errors import ConfigError, StoreUnavailableError
+from ce_engine.stores.private_files import drafts_of
 from ce_engine.stores.urls import is_server, local_path, masked, scheme_of
 
 
@@ -61,11 +62,15 @@ class StoreFiles:
         self._is_folder = scheme_of(url) == "file"
 
     def paths(self) -> list[Path]:
-        """All files of the store but its key, those that a database has beside it included."""
+        """All files of the store but its key, those that a database has beside it included.
+
+        So are copies that a restore left there which was killed.
+        """
         if self._is_folder:
             return sorted(path for path in self._path.rglob("*") if path.is_file())
         beside = [self._path.with_name(self._path.name + end) for end in _SIDE_FILES]
-        return [path for path in (self._path, *beside) if path.is_file()]
+        drafts = (path for path, _ in drafts_of(self._path) if path.suffix != ".key")
+        return [path for path in (self._path, *beside, *drafts) if path.is_file()]
 
     def values(self) -> set[bytes]:
         """The beginning of each value that is long enough, once."""

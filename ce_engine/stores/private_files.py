@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from ce_engine.stores.fork import survive_fork
@@ -86,3 +87,18 @@ def is_link(path: Path) -> bool:
 def is_open_to_others(path: Path) -> bool:
     """Whether others than its owner have any right to it; false where there are no modes."""
     return os.name == "posix" and bool(stat.S_IMODE(path.lstat().st_mode) & OTHERS)
+
+
+_DRAFT = ".draft"
+
+
+def draft_path(path: Path, owner: str) -> Path:
+    """Where a process, by its name (`runtime.processes`), puts together what comes to a path at the end."""
+    return path.with_name(f".{path.name}.{owner.replace(':', '@')}{_DRAFT}")
+
+
+def drafts_of(path: Path) -> list[tuple[Path, str]]:
+    """The files that were begun for a path and not brought there yet, each with the name of its process."""
+    found = sorted(path.parent.glob(f".{escape(path.name)}.*{_DRAFT}*"))
+    names = (each.name.removeprefix(f".{path.name}.").partition(_DRAFT)[0] for each in found)
+    return [(each, name.replace("@", ":")) for each, name in zip(found, names, strict=True)]

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ce_engine.errors import ConfigError, StoreUnavailableError
+from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.stores import private_files
 from ce_engine.stores.tables import faults
 from ce_engine.stores.tables.sqlite import BESIDE
@@ -32,10 +33,15 @@ def refuse_to_overwrite(path: Path) -> None:
 def draft_of(path: Path) -> Iterator[Path]:
     """A path beside this one, whose file is moved here at the end, whole; nothing stays if that fails.
 
+    Drafts of processes that were killed go first: each is a copy of all that a store has.
+
     Raises:
         ConfigError: something came to this path meanwhile.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    for each, whose in private_files.drafts_of(path):
+        if is_gone(whose):
+            each.unlink(missing_ok=True)
+    draft = private_files.draft_path(path, owner())
     try:
         yield draft
         _sync(draft)

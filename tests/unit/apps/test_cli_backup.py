@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,10 +15,11 @@ import pytest
 from ce_engine import ContextEngine, Scope, create_context_engine
 from ce_engine.schema.events import Verification
 from ce_engine.stores.encryption import VARIABLE
+from ce_engine.stores.private_files import draft_path
 from ce_engine.stores.urls import local_path
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
-from tests.unit.apps.test_cli_copy import PATIENT, filled, seen
+from tests.unit.apps.test_cli_copy import PATIENT, SCOPE, filled, seen
 from tests.unit.stores.test_sealed_stores import KEY, OTHER_KEY, bytes_at, url_of
 
 
@@ -248,3 +252,25 @@ def test_what_is_sealed_stays_sealed(
     target = url_of("sqlite", tmp_path, "new")
     assert ce("restore", str(archive), "--store", target).exit_code == 0
     assert seen(target) == seen(url)
+
+
+@pytest.mark.req("A-30", "B-08")
+def test_what_a_killed_restore_left_is_searched_for_what_was_deleted_and_goes(
+    tmp_path: Path,
+) -> None:
+    """A copy of all that a store has, hidden beside it."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    naming = "from ce_engine.runtime.processes import owner; print(owner())"
+    killed = subprocess.run([sys.executable, "-c", naming], capture_output=True, check=True)
+    left = draft_path(local_path(url), killed.stdout.decode().strip())
+    shutil.copy(local_path(url), left)
+    whose = ["--user", SCOPE.user_id, "--account", SCOPE.account_id, "--store", url]
+    done = ce("delete", "--session", SCOPE.session_id, *whose, "--yes", "--verify")
+    assert done.exit_code == 1
+    assert left.name in done.stdout.replace("\n", "") + done.stderr.replace("\n", "")
+    key = local_path(url).with_name(f"{local_path(url).name}.key")
+    for path in (local_path(url), key):
+        path.unlink()
+    assert ce("restore", str(archive), "--store", url).exit_code == 0
+    assert not left.exists()
