@@ -9,10 +9,13 @@ from typing import Any
 from crewai.llms.base_llm import BaseLLM
 from pydantic import PrivateAttr
 
-from ce_integrations.crewai.mapper import to_schema
+from ce_integrations.crewai.mapper import FRAMES, to_schema
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
 from ce_integrations.mapping.content_blocks import call_args
 
+
+NEXT = "\n\n"
+"""Stands behind what was brought in for a question."""
 
 WINDOW = 1_000_000
 """It reads whatever it is given."""
@@ -76,5 +79,13 @@ def _said(message: Mapping[str, Any]) -> Said:
         for call in message.get("tool_calls") or ()
     ]
     answers = str(message.get("tool_call_id") or "")
-    # Of an agent's question what it was asked, without CrewAI's words around it.
-    return Said(message["role"], to_schema(message).message.content, calls, answers)
+    return Said(message["role"], _asked(to_schema(message).message.content), calls, answers)
+
+
+def _asked(text: str) -> str:
+    """Of an agent's question what it was asked, without CrewAI's words around it, behind what is quoted before them."""
+    for before, behind in FRAMES:
+        quoted, found, asked = text.rpartition(before)
+        if found and quoted.endswith(f"]{NEXT}") and asked.endswith(behind):
+            return f"{quoted}{asked.removesuffix(behind)}"
+    return text
