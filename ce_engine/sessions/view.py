@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -87,8 +88,8 @@ class LaneMemory:
     below: BelowCut | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
-    turn_id: str = ""
-    """The last turn of this process."""
+    turn_ids: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REMEMBERED))
+    """The newest turns of this process: the store may not have all of them yet."""
     elsewhere: TurnRow | None = None
     """A newer turn of another process, until what it left here is taken in."""
     documents: int = 0
@@ -247,7 +248,7 @@ class SessionView(SessionIndex):
         if (turn := state.newest_turn) is not None:
             self.spending.go_on(turn)
             lane = self.lane(turn.lane)
-            lane.elsewhere = turn if turn.turn_id != lane.turn_id else None
+            lane.elsewhere = turn if turn.turn_id not in lane.turn_ids else None
 
     def _met(self, redactor_version: str, *texts: str) -> None:
         """Texts of another time: placeholders in them may be of whoever wrote them."""

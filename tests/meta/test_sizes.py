@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1730,
     "ce_engine/stores": 8590,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5650,
+    "ce_engine/text": 5680,
     "ce_engine/turns": 6080,
     "ce_integrations": 40,
     "ce_integrations/calls": 1640,

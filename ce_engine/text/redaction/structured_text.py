@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from ce_engine.text.redaction.key_names import (
     ALL,
@@ -106,10 +107,6 @@ def _in_sql(label: Label) -> Bounds | None:
     return bounds if right else None
 
 
-def _command_password(value: str) -> bool:
-    return password_value(value, explicit=True)
-
-
 _PASSWORDS = labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼")
 _SECRETS = labels(
     "secret|token|key|authorization|credential|credentials|cookie|密钥|秘钥|密鑰|令牌|凭证"
@@ -138,16 +135,51 @@ STRUCTURED = (
 )
 """Labelled values of any signs, behind more than an operator."""
 
+_KEY_NAME = r"[A-Za-z0-9_.:\-]{0,60}(?:password|passwd|pwd|secret|token|api_?key)"
+
+
+def _password(needs: str, pattern: str, *, explicit: bool = True) -> Shape:
+    accept = partial(password_value, explicit=explicit)
+    return Shape("command_password", "PASSWORD", needs, re.compile(pattern), accept)
+
+
 COMMANDS = (
-    Shape(
-        "command_password",
-        "PASSWORD",
+    _password(
         "curl",
-        re.compile(
-            # With an option or an address behind it, and before the end of that command.
-            r"(?i:\bcurl)(?=\s+(?:[-\"'$\\<]|[\w\-]+(?:://|[./:]\w)))(?:[^\n|;`&]|\\\n|&(?!&)){0,400}?"
-            r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})"
-        ),
-        _command_password,
+        # With an option or an address behind it, and before the end of that command.
+        r"(?i:\bcurl)(?=\s+(?:[-\"'$\\<]|[\w\-]+(?:://|[./:]\w)))(?:[^\n|;`&]|\\\n|&(?!&)){0,400}?"
+        r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})",
+    ),
+    _password("sshpass", r"\bsshpass\s+-p\s{0,4}[\"']?([^\s\"'$<{]{1,128})"),
+    _password("redis-cli", r"\bredis-cli\b[^\n|;`&]{0,200}?\s-a\s{1,4}[\"']?([^\s\"'$<{]{1,128})"),
+    _password(
+        "mysql",
+        r"\bmysql(?:dump|admin|import|sh)?\s(?:[^\n|;`&]{0,200}?\s)?-p(?!ort|assword|lugin|rotocol)([^\s\"'$<{=]{3,128})",
+    ),
+    _password("machine", r"\bmachine\s+\S{1,128}\s+login\s+\S{1,128}\s+password\s+(\S{1,128})"),
+    _password("pwd=", r"(?i:\buid=[^;\n]{0,64};\s?pwd=)([^;\s\"']{1,128})"),
+    _password(
+        "pass",
+        r"(?i:(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,3}(?:db|smtp|mail|ftp|mysql|pg|postgres|redis|root|admin|user|ssh|login)"
+        r"_?pass[ ]?[=:][ ]?)[\"']?((?:[^\s\"';,&()\[\]{}<>$]|&(?!\w{1,30}=)){4,128})(?=[\s\"';,&]|\Z)",
+        explicit=False,
+    ),
+    _password(
+        "password:",
+        r"(?i:(?:\A|\n)[ \t]{0,40}[\w.\-]{0,40}password:)[ \t]{0,4}(?:[|>][+\-]?[ \t]{0,4})?\n[ \t]{1,16}([^\s:#]{4,128})[ \t]{0,4}(?=\n|\Z)",
+        explicit=False,
+    ),
+    _password(
+        "<add", rf'(?i:<add\s[^<>]{{0,200}}?key="{_KEY_NAME}"\s{{1,4}}value=)"([^"<>]{{3,256}})"'
+    ),
+    _password(
+        "define(",
+        rf"(?i:\bdefine\(\s{{0,4}}[\"']{_KEY_NAME}[\"']\s{{0,4}},\s{{0,4}})[\"']([^\"'\n]{{3,256}})[\"']",
+    ),
+    _password("setx", rf"(?i:\bsetx\s{{1,4}}{_KEY_NAME}\s{{1,4}})\"?([^\s\"%]{{6,256}})"),
+    _password(
+        "env",
+        rf"(?:\A|\n)[ \t]{{0,8}}ENV[ ]{{1,4}}(?i:{_KEY_NAME})[ ]{{1,4}}\"?([^\s\"$]{{6,256}})",
     ),
 )
+"""Passwords and keys in commands, and in files that programs read."""

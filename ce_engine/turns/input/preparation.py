@@ -178,7 +178,7 @@ class Preparation:
             call.messages,
         )
         turn = self._open()
-        view.lane(self.lane_key).turn_id = turn.row.turn_id
+        view.lane(self.lane_key).turn_ids.append(turn.row.turn_id)
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
         self._tell(turn.report, recall, done)

@@ -147,3 +147,49 @@ LEFT = [
 @pytest.mark.parametrize("text", LEFT)
 def test_what_only_speaks_of_secrets_is_left(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sshpass -p {} ssh host",
+        "sshpass -p '{}' ssh host",
+        "redis-cli -h host -a {} ping",
+        "mysql -uroot -p{} shop",
+        "machine host login ann password {}",
+        "Driver=x;UID=sa;PWD={};",
+        "export DB_PASS={}",
+        "SMTP_PASS: '{}'",
+        "name: x\npassword: |\n  {}\n",
+        "  db.password:\n    {}\nport: 1",
+        '<add key="Db:Password" value="{}"/>',
+        "define('DB_PASSWORD', '{}');",
+        "setx API_KEY {}",
+        "FROM x\nENV API_KEY {}\nRUN y",
+    ],
+)
+def test_passwords_in_commands_and_in_files_of_programs(text: str) -> None:
+    secret = "Tr0ub4dor&3x"
+    assert redacted(text.format(secret)) == text.format("[PASSWORD_1]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql -p shop",
+        "mysql -P 3306 -protocol=tcp",
+        "boarding pass: A1234",
+        "bypass=1 and compass = 12",
+        "user_pass = getpass()",
+        "db_pass = config.db_pass",
+        "password:\n  min_length: 8",
+        "password: |\n  your password here",
+        "ENV PATH /usr/local/bin",
+        "FROM x\nENV API_KEY $API_KEY",
+        '<add key="Title" value="Password123"/>',
+        "redis-cli -a",
+        "the machine login page asks for a password",
+    ],
+)
+def test_what_only_looks_like_one_stays(text: str) -> None:
+    assert redacted(text) == text
