@@ -19,7 +19,8 @@ from ce_engine.stores.private_files import draft_path
 from ce_engine.stores.urls import local_path
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
-from tests.unit.apps.test_cli_copy import PATIENT, SCOPE, filled, seen
+from tests.unit.apps.test_cli_copy import PATIENT, filled, seen
+from tests.unit.audit.forged_store import SCOPE
 from tests.unit.stores.test_sealed_stores import KEY, OTHER_KEY, bytes_at, url_of
 
 
