@@ -18,7 +18,7 @@ from ce_engine.schema.replay import (
     PassedOver,
     RoomTaken,
 )
-from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.report import RECALLED, PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.report.archive import Selection
@@ -27,9 +27,6 @@ from ce_engine.turns.report.archive import Selection
 THERE_ALREADY = "there_already"
 PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
-
-RECALLED = ("m:", "e:")
-"""With what the ids of decisions on pieces that relevance looked at begin."""
 
 UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
 

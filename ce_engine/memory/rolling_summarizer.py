@@ -10,7 +10,7 @@ from ce_engine.errors import SummarizerError
 from ce_engine.ports.ids import Clock
 from ce_engine.ports.llm import LlmAdapter, LlmRequest
 from ce_engine.ports.tokens import TokenEstimator
-from ce_engine.prepare.compose.render import apart
+from ce_engine.prepare.compose.render import tell_apart
 from ce_engine.runtime.own_calls import ask
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import Role
@@ -164,7 +164,7 @@ class RollingSummarizer:
 
     def _line(self, message: Message) -> str:
         role, author = message.role.value, message.author
-        who = role if author is None else apart(short_line(author.id), (role,))
+        who = role if author is None else tell_apart(short_line(author.id), (role,))
         text = message.content
         if len(text) > MESSAGE_CHARS:
             half = MESSAGE_CHARS // 2

@@ -134,6 +134,10 @@ class AssembledInput(Schema):
     total_tokens: int
 
 
+RECALLED = ("m:", "e:")
+"""How the ids of decisions begin on what relevance looked at: stored messages and evidence."""
+
+
 class PruneDecision(Schema):
     """One decision; a range of messages is one block, `count` says how many it stands for.
 

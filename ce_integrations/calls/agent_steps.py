@@ -111,7 +111,8 @@ def names_nobody(agents: tuple[type, ...] = ()) -> bool:
     """Whether arguments here are a model's words, or may be: in a tool that it called. They say whose nothing is.
 
     Args:
-        agents: what works in no other way than by tools, where the framework tells of these by events alone.
+        agents: types of agents inside of which nothing of the app's runs but tools, for a framework whose tools
+            are known by its events alone.
     """
     step = step_around()
     return at_work().subject is not None or (step is not None and isinstance(step.subject, agents))

@@ -14,9 +14,6 @@ from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
 from ce_integrations.mapping.content_blocks import call_args
 
 
-NEXT = "\n\n"
-"""Stands behind what was brought in for a question."""
-
 WINDOW = 1_000_000
 """It reads whatever it is given."""
 
@@ -86,6 +83,6 @@ def _asked(text: str) -> str:
     """Of an agent's question what it was asked, without CrewAI's words around it, behind what is quoted before them."""
     for before, behind in FRAMES:
         quoted, found, asked = text.rpartition(before)
-        if found and quoted.endswith(f"]{NEXT}") and asked.endswith(behind):
+        if found and quoted.endswith("]\n\n") and asked.endswith(behind):
             return f"{quoted}{asked.removesuffix(behind)}"
     return text

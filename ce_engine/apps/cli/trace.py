@@ -14,7 +14,7 @@ from ce_engine.apps.cli.errors import AmbiguousIdError
 from ce_engine.apps.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.apps.cli.reading import find_session, reading
 from ce_engine.apps.present.evidence_graph import QUOTES_NONE
-from ce_engine.apps.present.links import arguments, told
+from ce_engine.apps.present.links import arguments, usage_words
 from ce_engine.apps.present.output import (
     clipped,
     console,
@@ -153,7 +153,10 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
         yield "call", _run(item.tool_call)
         yield from _failed(item.tool_call)
     if item.model_usage is not None:
-        yield "usage", f"{short_id(item.model_usage.model_usage_id)} {told(item.model_usage)}"
+        yield (
+            "usage",
+            f"{short_id(item.model_usage.model_usage_id)} {usage_words(item.model_usage)}",
+        )
     if item.asked_by is not None:
         yield "asked by", _named(item.asked_by)
     if item.turn_id is not None:

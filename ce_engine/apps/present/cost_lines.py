@@ -217,14 +217,14 @@ class SessionCosts:
                     calls=_calls(found.by_talk, say),
                 ),
             )
-        if said := self._told(say):
+        if said := self._provider_count(say):
             yield say("as told"), said
         if not self.is_dearer and found.lost:
             yield say("dearer"), self.causes(say)
         if found.lost:
             yield say("assumed"), self._uncached(say)
 
-    def _told(self, say: Say) -> str:
+    def _provider_count(self, say: Say) -> str:
         """What providers told of the calls, beside our own count of the same; `""` where none told anything."""
         told = [c for c in self.calls if c.prompt is not None and not c.from_cache]
         if not told:
@@ -315,7 +315,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 + spent.taken(say),
             )
     yield from _answer(spent, place, say)
-    yield from _told(call, say)
+    yield from _provider_count(call, say)
     yield say("prices"), spent.amounts.source(say)
 
 
@@ -332,7 +332,7 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
         )
 
 
-def _told(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
+def _provider_count(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
     """What the provider told of a call, beside our own count."""
     if call.prompt is not None:
         own = say("by our own count {sent} went out", sent=call.sent)

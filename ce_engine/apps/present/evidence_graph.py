@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.apps.present.links import arguments, told
+from ce_engine.apps.present.links import arguments, usage_words
 from ce_engine.apps.present.output import short_id
 from ce_engine.apps.present.vocabulary import word
 from ce_engine.schema.document import Message, SessionDocument
@@ -193,7 +193,14 @@ def _sources(item: EvidenceTrace, say: Say) -> Iterator[tuple[str, Node]]:
         title = usage.model or usage.provider or short_id(usage.model_usage_id)
         yield (
             f"u:{usage.model_usage_id}",
-            Node(usage.model_usage_id, "model_call", SOURCE, title, told(usage, say), item.turn),
+            Node(
+                usage.model_usage_id,
+                "model_call",
+                SOURCE,
+                title,
+                usage_words(usage, say),
+                item.turn,
+            ),
         )
     elif item.evidence is not None:
         source = item.evidence.source

@@ -127,8 +127,8 @@ def arguments(args: dict[str, object]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 
-def told(usage: ModelUsage, say: Say = ENGLISH) -> str:
-    """The same, and whose count it is: beside it may stand our own, of all that went out."""
+def usage_words(usage: ModelUsage, say: Say = ENGLISH) -> str:
+    """What a call spent, and whose count that is: beside it may stand our own, of all that went out."""
     is_ours = usage.params.get("estimated") or not usage.prompt_tokens
     by = say("by our own count") if is_ours else say("as the provider told")
     return f"{spent(usage, say)}{say(' ({text})', text=by)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import short_id
-from ce_engine.schema.report import PruneDecision, Report
+from ce_engine.schema.report import RECALLED, PruneDecision, Report
 from ce_engine.sessions.spending import WORDS as COST_CAUSES
 from ce_engine.turns.report.over_budget import WORDS as PARTS
 from ce_engine.turns.report.payload import injected
@@ -142,9 +142,6 @@ _FORMS = {
     "compact_json": "compact JSON",
     "selected_lines": "some lines",
 }
-
-RECALLED = ("m:", "e:")
-"""How the ids of blocks begin that relevance nominated: stored messages and evidence."""
 
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",

@@ -10,7 +10,7 @@ from typing import Any
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.reasons import reason_words
 from ce_engine.audit.places.message_places import OF_RESULTS
-from ce_engine.audit.places.quoted_pieces import RECALLED
+from ce_engine.schema.report import RECALLED
 from ce_engine.schema.rows import TurnRow
 
 

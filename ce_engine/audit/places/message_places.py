@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 from ce_engine.audit.places.history_places import Fate, Histories
-from ce_engine.audit.places.quoted_pieces import RECALLED, PinsAfter, quoted_pieces
+from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces
 from ce_engine.audit.places.result_forms import FORMS, NO_FORMS, Forms, ResultForms
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest
+from ce_engine.schema.report import RECALLED
 from ce_engine.schema.rows import MessageRow, TurnRow
 from ce_engine.sessions.view import entry_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ce_engine.audit.explanation import RECALLED, THERE_ALREADY
+from ce_engine.audit.explanation import THERE_ALREADY
+from ce_engine.schema.report import RECALLED
 from ce_engine.schema.rows import TurnRow
 
 
@@ -130,4 +131,4 @@ def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
                 yield from refs
 
 
-__all__ = ["RECALLED", "PinsAfter", "quoted_pieces", "quoted_since"]
+__all__ = ["PinsAfter", "quoted_pieces", "quoted_since"]

@@ -17,7 +17,6 @@ from ce_engine.text.relevance.terms import Header, header, is_date
 __all__ = [
     "Locale",
     "Snippet",
-    "apart",
     "day_line",
     "day_told",
     "excerpt",
@@ -29,6 +28,7 @@ __all__ = [
     "short_result",
     "snippet_line",
     "some_of",
+    "tell_apart",
 ]
 
 TEMPLATES: dict[str, dict[str, str]] = {
@@ -294,7 +294,7 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     source = short_line(snippet.name)
     who = source or words.get(snippet.kind, snippet.kind)
     if source:
-        who = apart(source, (snippet.kind, words.get(snippet.kind)))
+        who = tell_apart(source, (snippet.kind, words.get(snippet.kind)))
     if source and snippet.kind in ("tool", "document"):
         who = f"{words[snippet.kind]} {source}"
     text, speaker = snippet.text, ""
@@ -312,7 +312,7 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
 
 
-def apart(name: str, own: Sequence[str | None]) -> str:
+def tell_apart(name: str, own: Sequence[str | None]) -> str:
     """A name in one line, in quotation marks where it would pass for a word of ours that is not its `own`."""
     if not _reads_as_ours(name) or plain_name(name) in own:
         return name

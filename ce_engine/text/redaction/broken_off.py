@@ -41,7 +41,8 @@ def without_open_end(text: str) -> tuple[str, int]:
     """Return a text, redacted, without the value that its end may be the beginning of; and how many that are.
 
     Taken out are at its end four digits or more, in any grouping; a mail address without its end; the
-    beginning of a vendor's key; and what stands behind the label of a password or key.
+    beginning of a vendor's key; what stands behind the label of a password or key, or behind the user of a URL;
+    and a private key that has just begun.
     """
     if text.endswith("]"):  # a placeholder: what was there is known
         return text, 0

@@ -33,9 +33,9 @@ from ce_engine.turns.input.attempts import repeated_turn
 from ce_engine.turns.input.continued_line import go_on
 from ce_engine.turns.input.history import History
 from ce_engine.turns.input.list_intake import ListIntake
+from ce_engine.turns.input.other_processes import follow
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.rehydration import Rehydration, rehydrated
-from ce_engine.turns.input.stored_candidates import follow
 from ce_engine.turns.input.tool_result_texts import results_of
 from ce_engine.turns.record.attachments import unreadable
 from ce_engine.turns.record.write_group import RecordGroup, put_turn
@@ -146,9 +146,9 @@ class Preparation:
             self.history = History(view, call, self.counter)
             return
         lane = view.lane(self.lane_key)
-        if lane.elsewhere is not None:
-            follow(view, lane.elsewhere, self.config.locale)
-            lane.elsewhere = None
+        turn, lane.elsewhere = lane.elsewhere, None  # once, even if it cannot be followed
+        if turn is not None:
+            follow(view, turn, self.config.locale)
         taken = ListIntake(call, self.records, self.counter, self.mates).take_in()
         self.places, self.question, self.new = taken.places, taken.question, taken.new
         self.archived = taken.archived

@@ -13,10 +13,7 @@ from ce_engine.prepare.compose.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate
 from ce_engine.prepare.tool_results.values import values_of, words_in
 from ce_engine.schema.enums import Role
-from ce_engine.schema.rows import TurnRow
-from ce_engine.schema.stored_report import readable
 from ce_engine.sessions.view import SessionView
-from ce_engine.text.tokens import Calibration
 
 
 KINDS = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool"}
@@ -85,27 +82,6 @@ def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> di
         for anchor, refs, *steps in archived
     }
     return {anchor: pin for anchor, pin in found.items() if pin is not None}
-
-
-def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
-    """Let a lane know what a turn of another process left in it, where that is archived.
-
-    What stands before its messages is rendered once more of what is stored.
-    """
-    extra = readable(turn).report.get("extra", {})
-    lane, archive = view.lane(turn.lane), extra.get("replay")
-    if ratios := extra.get("ratios"):
-        lane.calibration = Calibration.of(*ratios)
-    if archive is None:
-        return
-    gone = archive.get("gone_pins", ())
-    stay = [pin for pin in archive.get("pins", ()) if pin[0] not in gone]
-    view.pin(turn.lane, pins_again(view, [*stay, *archive.get("new_pins", ())], locale))
-    if archive.get("by_hand"):
-        count, newest = archive.get("evidence", (0, ""))
-        names = list(view.evidence)
-        known = set(names[: names.index(newest) + 1 if newest in view.evidence else count])
-        lane.documents = sum(name in known for name in view.documents)
 
 
 def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:

@@ -16,7 +16,7 @@ from ce_engine.apps.present.evidence_graph import QUOTES_NONE, Graph, Node, grap
 from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
-from ce_engine.apps.present.links import arguments, told
+from ce_engine.apps.present.links import arguments, usage_words
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -98,7 +98,7 @@ async def _page(request: Request, name: str) -> Response:
 def _words(say: Say) -> dict[str, Any]:
     return {
         "run": lambda call: f"{call.tool}({arguments(call.args_digest)})",
-        "spent": lambda usage: told(usage, say),
+        "spent": lambda usage: usage_words(usage, say),
         "went_words": WENT,
     }
 

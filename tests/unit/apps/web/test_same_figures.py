@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine.apps.present.amounts import Amounts
-from ce_engine.apps.present.links import told
+from ce_engine.apps.present.links import usage_words
 from ce_engine.apps.web.links import costs_url, session_url, turn_url
 from ce_engine.schema.document import ModelUsage
 from ce_engine.schema.enums import TurnStatus
@@ -252,6 +252,6 @@ def test_calls_that_failed_untold_are_not_said_to_stand_with_our_count(tmp_path:
 
 def test_a_trace_says_whose_count_its_tokens_are() -> None:
     usage = ModelUsage(model_usage_id="u", provider="p", model="m", prompt_tokens=9)
-    assert told(usage) == "m, 9 + 0 tokens (as the provider told)"
+    assert usage_words(usage) == "m, 9 + 0 tokens (as the provider told)"
     ours = usage.model_copy(update={"params": {"estimated": True}})
-    assert told(ours) == "m, ~9 + 0 tokens (by our own count)"
+    assert usage_words(ours) == "m, ~9 + 0 tokens (by our own count)"

@@ -1,0 +1,31 @@
+"""What a turn of another process left in a lane: what stands before messages, and how the provider counted."""
+
+from __future__ import annotations
+
+from ce_engine.prepare.compose.render import Locale
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.stored_report import readable
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.tokens import Calibration
+from ce_engine.turns.input.stored_candidates import pins_again
+
+
+def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
+    """Let a lane know what a turn of another process left in it, where that is archived.
+
+    What stands before its messages is rendered once more of what is stored.
+    """
+    extra = readable(turn).report.get("extra", {})
+    lane, archive = view.lane(turn.lane), extra.get("replay")
+    if ratios := extra.get("ratios"):
+        lane.calibration = Calibration.of(*ratios)
+    if archive is None:
+        return
+    gone = archive.get("gone_pins", ())
+    stay = [pin for pin in archive.get("pins", ()) if pin[0] not in gone]
+    view.pin(turn.lane, pins_again(view, [*stay, *archive.get("new_pins", ())], locale))
+    if archive.get("by_hand"):
+        count, newest = archive.get("evidence", (0, ""))
+        names = list(view.evidence)
+        known = set(names[: names.index(newest) + 1 if newest in view.evidence else count])
+        lane.documents = sum(name in known for name in view.documents)
