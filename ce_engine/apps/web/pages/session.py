@@ -15,6 +15,7 @@ from starlette.routing import Route
 from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
+from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
@@ -61,15 +62,9 @@ async def session(request: Request) -> Response:
         spots=[_first(each) for each in spots(turns, say)],
         columns=_columns(found, scope),
         turn_count=len(turns),
-        questions=_questions(turns, lane),
+        question_count=Questions.of(turns).count,
+        questions=Questions.of(turns, lane).count,
     )
-
-
-def _questions(turns: Sequence[TurnRow], lane: str | None) -> int:
-    """How many questions the calls are of; 0 where that is no other number, or calls of a framework do not tell."""
-    asked = [row.request_id for row in turns if lane is None or row.lane == lane]
-    questions = len(set(asked))
-    return questions if all(asked) and questions < len(asked) else 0
 
 
 def _start(wanted: str, turns: int) -> int:
@@ -97,8 +92,10 @@ def _table(
     places = _ordered(found, order, spent)[at : at + ROWS]
     shown = {found.turns[place] for place in places}
     cells = spent.cells_of(shown) if spent is not None else None
+    rows = _rows(found, turns, places)
     return {
-        "rows": _rows(found, turns, places),
+        "rows": rows,
+        "by_question": any(row["question"] for row in rows),
         "pages": -(-len(found) // ROWS),
         "at": at // ROWS + 1,
         "order": order,
@@ -123,7 +120,7 @@ def _ordered(found: Timeline, order: str, spent: SessionCosts | None) -> list[in
 
 
 def _rows(found: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> list[dict[str, Any]]:
-    moved = set(found.moved)
+    moved, asked = set(found.moved), Questions.of(turns).numbers
     return [
         {
             "turn": found.turns[place],
@@ -139,6 +136,7 @@ def _rows(found: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> l
             "marks": found.marks.get(place, []),
             "moved": place in moved,
             "row": turns[found.turns[place] - 1],
+            "question": asked[found.turns[place] - 1] if asked else None,
             "bars": _bars(found, place),
         }
         for place in places
@@ -213,7 +211,7 @@ async def costs(request: Request) -> Response:
         document=document,
         scope=scope,
         turn_count=len(numbers),
-        questions=_questions(turns, lane),
+        questions=Questions.of(turns, lane).count,
         sums=spent.figures,
         amounts=spent.sums,
         lines=list(spent.lines(say)),

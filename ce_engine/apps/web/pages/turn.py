@@ -20,6 +20,7 @@ from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
+from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.rules_out import rules_said
@@ -92,10 +93,13 @@ async def _stored_turn(request: Request, reader: Reader, scope: Scope) -> Stored
     """Read the turn that is asked for.
 
     Raises:
-        TurnNotFoundError: there is none.
+        TurnNotFoundError: there is none, or no such question.
     """
     turns = list(await reader.store.list_turns(scope))
-    at = find_turn(turns, request.query_params.get("turn", ""), scope.session_id)
+    wanted = request.query_params.get("turn", "")
+    if "question" in request.query_params:
+        wanted = str(Questions.of(turns).first_call(request.query_params["question"]))
+    at = find_turn(turns, wanted, scope.session_id)
     document = await reader.store.get_session(scope)
     if document is None:
         raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
@@ -244,7 +248,10 @@ def _compared(
 def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
     """Where the turn stands."""
     row, at, turns = stored.row, stored.at, stored.turns
+    asked = Questions.of(turns)
     return {
+        "question_count": asked.count,
+        "question": asked.place(at + 1),
         "scope": stored.scope,
         "by_hand": stored.is_by_hand,
         "row": row,

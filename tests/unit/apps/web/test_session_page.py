@@ -216,3 +216,31 @@ def test_going_to_a_turn_and_looking_for_a_word_stand_apart(talk_pages: TestClie
     assert 'name="find"' in box
     assert "Go to turn" not in box
     assert 'aria-label="Go to turn"' in html.partition('id="find-title"')[0]
+
+
+def test_a_question_is_reached_by_its_number_and_the_turn_tells_which_it_is(
+    talk_pages: TestClient,
+) -> None:
+    who = {"id": TALK.session_id, "user": TALK.user_id}
+    html = talk_pages.get("/session", params=who).text
+    assert re.search(r'to question <input name="question"[^>]* max="14"', html)
+    rows = html.split('id="turns"')[1].split("<tbody>")[1]
+    asked = [int(n) for n in re.findall(r"</a></td>\s*<td class=\"number\">(\d+)</td>", rows)]
+    assert len(asked) == 15
+    assert set(asked) == set(range(1, 15))
+    twice = next(n for n in range(1, 15) if asked.count(n) == 2)
+    first = asked.index(twice) + 1
+    text = plain(talk_pages.get("/turn", params={**who, "question": str(twice)}).text)
+    assert f"Turn {first} of 15" in text
+    assert f"question {twice}, its call 1 of 2" in text
+    text = plain(talk_pages.get("/turn", params={**who, "turn": str(first + 1)}).text)
+    assert f"question {twice}, its call 2 of 2" in text
+    answer = talk_pages.get("/turn", params={**who, "question": "15"})
+    assert answer.status_code == 404
+
+
+def test_where_each_call_is_a_question_nothing_is_said_of_questions(many_pages: TestClient) -> None:
+    who = {"id": "chat-1", "user": "ana"}
+    assert "to question" not in many_pages.get("/session", params=who).text
+    assert many_pages.get("/turn", params={**who, "turn": "1"}).status_code == 200
+    assert many_pages.get("/turn", params={**who, "question": "1"}).status_code == 404

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from ce_engine.apps import web
-from ce_engine.apps.web.page import environment
+from ce_engine.apps.present.language import ENGLISH
+from ce_engine.apps.web.page import environment, sayers
+from ce_engine.audit.places.whereabouts import Stay, Whereabouts
+from ce_engine.schema.scope import Scope
 
 
 HERE = Path(next(iter(web.__path__)))
@@ -44,3 +47,18 @@ def test_what_others_made_has_its_licence_and_version() -> None:
         assert (folder / "LICENSE").is_file()
         for path in folder.glob("*.*"):
             assert f"{folder.name}/{path.name}" in table
+
+
+def test_no_turn_is_hidden_where_a_message_went_in_and_out_many_times() -> None:
+    stays = (Stay("quoted", tuple((n, n + 1) for n in range(1, 22, 3))),)
+    macro = '{% import "macros.html" as m with context %}{{ m.went(where) }}'
+    html = (
+        environment()
+        .from_string(macro)
+        .render(
+            where=Whereabouts(1, stays), scope=Scope(session_id="s", user_id="u"), **sayers(ENGLISH)
+        )
+    )
+    shown, _, more = html.partition("<summary>and in 4 more stretches</summary>")
+    assert re.findall(r"turn=(\d+)", shown) == ["1", "2", "4", "5", "7", "8"]
+    assert re.findall(r"turn=(\d+)", more) == ["10", "11", "13", "14", "16", "17", "19", "20"]
