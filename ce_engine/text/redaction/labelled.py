@@ -51,10 +51,10 @@ _OPERATOR = (
     r"(?:[ ](?:for|to|of|on|at)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ]is[ ]|:))?"
     r"[ ]?(?:[\"'`”’」』】][\])）]?)?\*{0,2}"
     r"(?::[ ]?[A-Za-z][A-Za-z\[\]|, ]{0,24}(?==))?"  # a type between: `password: str = "..."`
-    r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|→|[-–—][ ])(?:</[a-z]{1,8}>)?"
+    r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|→|(?<=\s)->[ ]|[-–—][ ])(?:</[a-z]{1,8}>)?"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
     r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改[为成]了?|换成了?|重置为|填)[:：]?)?"
-    r"[ \t]{0,8}(?:\*\*[ ]?)?(?P<quote>[\"'`“‘「『]?)"
+    r"[ \t]{0,8}(?:\*\*[ ]?)?(?:\"\"(?=\")|''(?='))?(?P<quote>[\"'`“‘「『]?)"
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
@@ -224,7 +224,9 @@ LABELLED = (
     Labelled(
         "secret",
         "SECRET",
-        labels("secret|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"),
+        labels(
+            "secret|appsecret|clientsecret|secretkey|accesskey|authtoken|accesstoken|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"
+        ),
         tail("", "[!-~]{8,1024}"),
         _secret,
     ),

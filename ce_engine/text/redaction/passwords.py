@@ -91,6 +91,8 @@ def password(label: Label) -> Bounds | None:
 
 _AGAIN = (
     r"(?:[ _\-]?(?:confirmation|confirm|repeat|again|retype)(?![a-z])|确认|[0-9]{1,2}(?![0-9a-z]))?"
+    # The label once more, in another language or nearer: `密码（初始）：`.
+    r"(?:[ ]?（[^（）\n]{1,12}）|(?<=[\u4e00-\u9fff])[ ]?\([^()\n]{1,12}\)|[ ]?\([\u4e00-\u9fff]{1,8}\))?"
 )
 _FOREIGN_OPERATOR = (
     r"(?:[ ](?:for|für|de|del|da|do|pour|van|para|от|для)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ](?:is|ist|es|est|é|è)[ ]|:))?"

@@ -165,6 +165,12 @@ COMMANDS = (
         explicit=False,
     ),
     _password(
+        "pass=",
+        r"(?i:(?<![A-Za-z0-9_.\-])pass=)(?=[^\s\"';,]{0,127}[A-Za-z])"
+        r"((?:[^\s\"';,&()\[\]{}<>$]|&(?!\w{1,30}=)){4,128})(?=[\s\"';,&]|\Z)",
+        explicit=False,
+    ),
+    _password(
         "password:",
         r"(?i:(?:\A|\n)[ \t]{0,40}[\w.\-]{0,40}password:)[ \t]{0,4}(?:[|>][+\-]?[ \t]{0,4})?\n[ \t]{1,16}([^\s:#]{4,128})[ \t]{0,4}(?=\n|\Z)",
         explicit=False,

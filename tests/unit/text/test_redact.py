@@ -86,6 +86,8 @@ FOUND = [
     ),
     ("SECRET", "EAAC" + "Zq8Xw2Lm4Vt6Rb1Nc7Yd" * 5, "{}"),
     ("SECRET", "a8f5f167f44f4964e6c998dee827110c", '{{"apiKey": "{}"}}'),
+    ("SECRET", "Zq8Xw2Lm4Vt6Rb1Nc7Yd", "appsecret：{}"),
+    ("SECRET", "Zq8Xw2Lm4Vt6Rb1Nc7Yd", "the clientsecret is {}"),
     (
         "SECRET",
         "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 20 + "\n-----END PRIVATE KEY-----",
