@@ -11,7 +11,7 @@ from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.call import Extend, Keep, Restore, Shorten, Step
-from ce_engine.schema.enums import Origin
+from ce_engine.schema.enums import Origin, Role
 
 
 Short = Callable[[MessageItem], tuple[str, int]]
@@ -74,7 +74,12 @@ def _piece(
     before = pin.before if pin is not None else ""
     if item.index is None:
         out.restored += 1
-        return PromptMessage(message=sources.stored(item), before=before, is_said=is_said)
+        message = sources.stored(item)
+        if (
+            message.role is not Role.USER
+        ):  # whatever a forged row says of it, these are no person's words
+            return PromptMessage(message=message)
+        return PromptMessage(message=message, before=before, is_said=is_said)
     if position in out.cut.shortened and item.is_tool_result:
         text, tokens = short(item)
         if tokens < item.tokens:

@@ -103,3 +103,27 @@ def test_a_forged_origin_stops_no_call(tmp_path: Path, name: str) -> None:
         assert StoreUnavailableError.code not in other.report.degradations
     finally:
         engine.sync.close()
+
+
+@pytest.mark.req("B-01", "E-06")
+def test_a_forged_role_puts_no_quotation_into_a_models_own_words(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    fill(path)
+    engine = opened(path)
+    asked = [Message(role=Role.USER, content="what of the weather?")]
+    before = engine.sync.prepare_turn(SCOPE, asked).assembled_input.parts
+    engine.sync.close()
+    assert any(part.role is Role.USER and "so far" in part.content for part in before[:-1])
+    database = create_engine(f"sqlite:///{path}")
+    role = tables.messages.c.role
+    with database.begin() as connection:
+        statement = update(tables.messages).where(role == "user").values(role="assistant")
+        assert connection.execute(statement).rowcount
+    database.dispose()
+    engine = opened(path)
+    try:
+        parts = engine.sync.prepare_turn(SCOPE, asked).assembled_input.parts
+    finally:
+        engine.sync.close()
+    quoted = [part.role for part in parts if "so far" in part.content]
+    assert quoted == [Role.USER]
