@@ -31,6 +31,8 @@ PAGES = {
     "live": "/live",
     "session": f"/session?{TALK}",
     "turn": f"/turn?{TALK}&turn=20",
+    "beside which": f"/beside?{TALK}&turn=20",
+    "side by side": f"/beside?{TALK}&turn=20&{urlencode({'with': SESSION, 'with_turn': 9})}",
     "hostile session": f"/session?{EVIL}",
     "hostile turn": f"/turn?{EVIL}&turn=1",
 }
@@ -159,7 +161,7 @@ def test_hostile_text_does_nothing(site: Site, tab: Page, name: str) -> None:
     )  # and moves nothing aside
 
 
-@pytest.mark.parametrize("name", ["sessions", "compare", "session", "turn"])
+@pytest.mark.parametrize("name", ["sessions", "compare", "session", "turn", "side by side"])
 def test_a_narrow_window_shows_all(site: Site, open_tab: OpenTab, name: str) -> None:
     tab = open_tab(site)
     tab.set_viewport_size({"width": 480, "height": 800})

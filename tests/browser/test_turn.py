@@ -139,3 +139,31 @@ def test_where_a_message_went_leads_to_those_turns(site: Site, tab: Page) -> Non
     number = first.inner_text()
     first.click()
     expect(tab.locator("h1")).to_contain_text(f"Turn {number} of")
+
+
+def test_a_text_that_goes_on_says_so_until_its_end_is_seen(site: Site, tab: Page) -> None:
+    visited(site, tab, 24)
+    long = tab.locator(".journey .clip.goes-on").first
+    expect(long).to_be_visible()
+    for text in tab.locator(".journey .clip").all():
+        goes_on = text.evaluate("text => text.scrollHeight - text.clientHeight > 4")
+        assert ("goes-on" in (text.get_attribute("class") or "")) == goes_on
+    place = long.evaluate("text => [...document.querySelectorAll('.clip')].indexOf(text)")
+    same = tab.locator(".clip").nth(place)
+    same.evaluate("text => { text.scrollTop = text.scrollHeight }")
+    expect(same).not_to_have_class(re.compile("goes-on"))
+
+
+def test_another_session_stands_beside_a_turn_in_a_few_keys(site: Site, tab: Page) -> None:
+    visited(site, tab, 24)
+    calm(tab)
+    tab.get_by_role("link", name="beside another session").click()
+    expect(tab.locator("h1")).to_have_text("Beside which session?")
+    calm(tab)
+    tab.keyboard.press("j")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("h1")).to_have_text("Side by side")
+    expect(tab.locator(".sums thead th").first).to_contain_text("turn 24")
+    calm(tab)
+    tab.get_by_role("link", name="← turn 23").click()
+    expect(tab.locator(".sums thead th").first).to_contain_text("turn 23")

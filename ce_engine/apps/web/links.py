@@ -37,7 +37,16 @@ def trace_url(user_id: str, session_id: str, message_id: str, **more: object) ->
     return _address("/trace", id=session_id, user=user_id, message=message_id, **more)
 
 
+def beside_url(
+    user_id: str, session_id: str, turn: int | str, other_user: str = "", other: str = ""
+) -> str:
+    """A turn beside that of another session which answers the same question; without one the way to choose it."""
+    address = _address("/beside", id=session_id, user=user_id, turn=turn)
+    # Whose it is stands there, though it is nobody's: else it is taken to be the same user's.
+    return f"{address}&{urlencode({'with': other, 'with_user': other_user})}" if other else address
+
+
 LINKS = {
     function.__name__: function
-    for function in (session_url, costs_url, turn_url, evidence_url, trace_url)
+    for function in (session_url, costs_url, turn_url, evidence_url, trace_url, beside_url)
 }

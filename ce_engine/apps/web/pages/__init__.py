@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from ce_engine.apps.web.pages import (
+    beside,
     compare,
     evidence,
     live,
@@ -20,6 +21,7 @@ ROUTES: list[Route] = [
     *sessions.routes,
     *session.routes,
     *turn.routes,
+    *beside.routes,
     *evidence.routes,
     *compare.routes,
     *live.routes,

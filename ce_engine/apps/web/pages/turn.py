@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,69 +39,23 @@ from ce_engine.apps.web.links import evidence_url, trace_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
+from ce_engine.apps.web.stored_turn import SECONDS, MadeAgain, StoredTurn, made_again, stored_turn
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
-from ce_engine.audit.replay import find_turn
 from ce_engine.audit.rules_sent import is_rule
-from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
+from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
-from ce_engine.schema.report import Report, report_of
-from ce_engine.schema.rows import TurnRow
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.report import Report
 from ce_engine.schema.stored_report import damaged_fields
 
-
-SECONDS = 20.0
-"""How long a turn is made again before the page goes on without."""
 
 LINE = 220
 """Characters of a text that stand on a line."""
 
 PLACEMENTS = ("cache", "seed")
-
-
-@dataclass(slots=True)
-class StoredTurn:
-    """A turn as it is stored, with the session round it."""
-
-    scope: Scope
-    document: SessionDocument
-    turns: list[TurnRow]
-    at: int
-
-    @property
-    def row(self) -> TurnRow:
-        return self.turns[self.at]
-
-    @property
-    def report(self) -> Report | None:
-        return report_of(self.row.turn_id, self.row.report)
-
-    @property
-    def is_by_hand(self) -> bool:
-        """Whether the app called the engine itself, which keeps the conversation then."""
-        archive = self.row.report.get("extra", {}).get("replay") or {}
-        return bool(archive.get("by_hand"))
-
-
-async def _stored_turn(request: Request, reader: Reader, scope: Scope) -> StoredTurn:
-    """Read the turn that is asked for.
-
-    Raises:
-        TurnNotFoundError: there is none, or no such question.
-    """
-    turns = list(await reader.store.list_turns(scope))
-    wanted = request.query_params.get("turn", "")
-    if "question" in request.query_params:
-        wanted = str(Questions.of(turns).first_call(request.query_params["question"]))
-    at = find_turn(turns, wanted, scope.session_id)
-    document = await reader.store.get_session(scope)
-    if document is None:
-        raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
-    return StoredTurn(scope, document, turns, at)
 
 
 async def turn(request: Request) -> Response:
@@ -112,8 +64,8 @@ async def turn(request: Request) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     say = taste_of(request).language
     with reader.looking("ui turn", "read", scope):
-        stored = await _stored_turn(request, reader, scope)
-        again = await _again(reader, stored, say)
+        stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
+        again = await made_again(reader, stored, say)
         other = await _what_if(reader, stored, query, say) if _asks(query) else {}
         other["rules"] = await _rules(reader, stored, again.found, say)
     links, report = Links(stored.document, stored.turns), stored.report
@@ -207,37 +159,14 @@ def _scores(say: Say) -> dict[str, Any]:
 NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
 
 
-@dataclass(slots=True)
-class _Again:
-    """A turn made again, or why it could not be."""
-
-    replay: Replay | None = None
-    found: Explanation | None = None
-    problem: str = ""
-
-
-async def _again(reader: Reader, stored: StoredTurn, say: Say) -> _Again:
-    again, engine = _Again(), reader.engine()
-    try:
-        async with asyncio.timeout(SECONDS):
-            again.replay = await engine.replay(stored.scope, stored.row.turn_id)
-            with suppress(ContextEngineError):
-                again.found = await engine.explain(stored.scope, stored.row.turn_id)
-    except TimeoutError:
-        again.problem = "slow"
-    except ContextEngineError as error:
-        again.problem = replay_words(error.code, str(error), say)
-    return again
-
-
-def _rows(again: _Again, report: Report | None, links: Links, say: Say) -> list[Row]:
+def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> list[Row]:
     if again.replay is None or report is None:
         return []
     return turn_rows(again.replay, again.found, report, links, say)
 
 
 def _compared(
-    again: _Again, stored: StoredTurn, links: Links, say: Say
+    again: MadeAgain, stored: StoredTurn, links: Links, say: Say
 ) -> tuple[list[Row], list[Disagreement]]:
     """What takes as long as the texts are that somebody sent: beside other requests, not before them."""
     report, found = stored.report, Disagreements(stored.document, stored.turns)
@@ -421,7 +350,7 @@ async def what_if(request: Request) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     say = taste_of(request).language
     with reader.looking("ui what-if", "read", scope):
-        stored = await _stored_turn(request, reader, scope)
+        stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         other = await _what_if(reader, stored, query, say)
     values = {**NO_WHAT_IF, **other}
     why = partial(reason_words, say=say)

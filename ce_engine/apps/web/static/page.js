@@ -32,3 +32,10 @@ document.addEventListener("submit", (event) => {
   const back = event.target.elements?.back;
   if (back) back.value = location.pathname + location.search;
 }, true);
+
+// A text that goes on below what is seen of it says so.
+const goesOn = (text) => text.classList.toggle("goes-on", text.scrollHeight - text.clientHeight - text.scrollTop > 4);
+const mark = () => document.querySelectorAll(".clip").forEach(goesOn);
+for (const moment of ["load", "resize"]) addEventListener(moment, mark);
+for (const moment of ["htmx:load", "toggle"]) document.addEventListener(moment, mark, true);
+document.addEventListener("scroll", (event) => { if (event.target.matches?.(".clip")) goesOn(event.target); }, true);

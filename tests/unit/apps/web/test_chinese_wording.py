@@ -19,6 +19,8 @@ PAGES = (
     f"/session/find?{WHO}&find=a",
     f"/turn?{WHO}&turn=12",
     f"/turn/what-if?{WHO}&turn=12&window=9000",
+    f"/beside?{WHO}&turn=12",
+    f"/beside?{WHO}&turn=12&with={TALK.session_id}&with_turn=3",
     "/live",
     "/compare",
 )

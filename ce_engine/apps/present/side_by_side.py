@@ -1,0 +1,216 @@
+"""Two turns of two sessions side by side: which turn answers the other's, and what went out of each, message by message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+from ce_engine.apps.present.html_text import Piece, difference
+from ce_engine.apps.present.links import Links, arguments
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.replay import Explanation, Replay, SentPart
+from ce_engine.schema.rows import TurnRow
+
+
+QUOTED, LEFT_OUT, NOWHERE = "quoted", "left out", ""
+"""What became of a message in the turn that does not send it: `NOWHERE` is that its session has none that says so."""
+
+NEAR = 20
+"""Messages behind the place of another among which its like is looked for."""
+_ENDS = 1000
+_ALIKE = 0.5
+
+Key = tuple[str, str]
+"""A message by its role and what it says."""
+
+
+@dataclass(slots=True)
+class Side:
+    """A turn, made again, in its session."""
+
+    replay: Replay
+    found: Explanation | None
+    links: Links
+    keys: list[Key] = field(init=False)
+    """Of the messages that went out, without what was put before them."""
+    _messages: dict[str, Message] = field(init=False)
+    _stored: dict[Key, str] = field(init=False)
+    _quoted: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        stored = self.links.document.session.messages
+        self._messages = {m.message_id: m for m in stored if m.message_id}
+        self.keys = [self._key(part) for part in self.replay.sent.parts]
+        until = self._until()
+        earlier = ((name, m) for name, m in self._messages.items() if (m.seq or 0) <= until)
+        self._stored = {(m.role.value, _plain(_said(m))): name for name, m in earlier}
+        self._quoted = _quoted(self.found) if self.found is not None else frozenset()
+
+    def _until(self) -> int:
+        """The place of the newest message that the turn knew."""
+        row = self.links.turns[self.replay.turn - 1]
+        tip = self._messages.get(row.tip_message_id or "")
+        return tip.seq or 0 if tip is not None else len(self._messages)
+
+    def _key(self, part: SentPart) -> Key:
+        message = self._messages.get(part.message_id or "")
+        return part.role.value, _plain(part.content if message is None else _said(message))
+
+    def text(self, part: SentPart) -> str:
+        """What went out of a message, else the tools that it asks for."""
+        message = self._messages.get(part.message_id or "")
+        return part.content or (_said(message) if message is not None else "")
+
+    def fate(self, key: Key) -> str:
+        """What became of a message that this turn does not send."""
+        name = self._stored.get(key)
+        if name is None:
+            return NOWHERE
+        return QUOTED if name in self._quoted else LEFT_OUT
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A message that went out of one turn, of the other, or of both.
+
+    Attributes:
+        one: of the first turn.
+        other: of the second.
+        texts: what went out of both, with what was put before it.
+        pieces: what changes from the first to the second, where they are not the same.
+        fate: of one that only one turn sends, what became of it in the other.
+    """
+
+    one: SentPart | None
+    other: SentPart | None
+    texts: tuple[str, str]
+    pieces: Sequence[Piece] = ()
+    fate: str = NOWHERE
+
+    @property
+    def is_same(self) -> bool:
+        return None not in (self.one, self.other) and not self.pieces
+
+    @property
+    def part(self) -> SentPart:
+        """The message itself, of the first turn if that has it."""
+        found = self.one or self.other
+        assert found is not None
+        return found
+
+
+def pairs(one: Side, other: Side) -> Iterator[Pair]:
+    """The messages of both inputs in their order, those beside one another that say the same, or nearly."""
+    for kind, i, j, k, m in SequenceMatcher(
+        None, one.keys, other.keys, autojunk=False
+    ).get_opcodes():
+        if kind == "equal":
+            yield from (
+                _pair(one, a, other, b) for a, b in zip(range(i, j), range(k, m), strict=True)
+            )
+        else:
+            yield from _near(one, range(i, j), other, range(k, m))
+
+
+def _near(one: Side, first: range, other: Side, second: range) -> Iterator[Pair]:
+    """Messages that are not the same: those that are alike in pairs, the others alone."""
+    begin = second.start
+    for a in first:
+        among = range(begin, min(begin + NEAR, second.stop))
+        like = next((b for b in among if _are_alike(one.keys[a], other.keys[b])), None)
+        if like is None:
+            yield _pair(one, a, other, None)
+            continue
+        yield from (_pair(one, None, other, b) for b in range(begin, like))
+        yield _pair(one, a, other, like)
+        begin = like + 1
+    yield from (_pair(one, None, other, b) for b in range(begin, second.stop))
+
+
+def _pair(one: Side, a: int | None, other: Side, b: int | None) -> Pair:
+    first = one.replay.sent.parts[a] if a is not None else None
+    second = other.replay.sent.parts[b] if b is not None else None
+    texts = one.text(first) if first else "", other.text(second) if second else ""
+    if a is not None and b is not None:
+        is_same = _plain(texts[0]) == _plain(texts[1])
+        return Pair(first, second, texts, () if is_same else difference(*texts))
+    fate = other.fate(one.keys[a]) if a is not None else one.fate(other.keys[b or 0])
+    return Pair(first, second, texts, fate=fate)
+
+
+def _are_alike(one: Key, other: Key) -> bool:
+    """Whether two messages are of one role and share half of the shorter one's signs, two by two, at their ends."""
+    if one[0] != other[0]:
+        return False
+    first, second = _signs(one[1]), _signs(other[1])
+    return len(first & second) >= _ALIKE * max(1, min(len(first), len(second)))
+
+
+def _signs(text: str) -> frozenset[str]:
+    ends = text if len(text) <= 2 * _ENDS else text[:_ENDS] + text[-_ENDS:]
+    return frozenset(map("".join, pairwise(ends)))
+
+
+def _said(message: Message) -> str:
+    calls = message.tool_calls or ()
+    return message.content or "; ".join(f"{c.name}({arguments(c.args)})" for c in calls)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(found: Explanation) -> frozenset[str]:
+    """What stands quoted before a question, by the ids of messages and evidence."""
+    standing = {name for each in found.earlier for name in each.ids}
+    return frozenset(standing | {piece.id for piece in found.brought_in})
+
+
+def counterpart(
+    document: SessionDocument,
+    turns: Sequence[TurnRow],
+    at: int,
+    others: SessionDocument,
+    those: Sequence[TurnRow],
+) -> int:
+    """The turn of another session that answers a turn's question: the same call of it, as far as there are as many.
+
+    Where nothing asks the same, it is the question of the same number.
+
+    Args:
+        document: the session of the turn.
+        turns: its turns.
+        at: the turn's place among them, from 0.
+        others: the other session.
+        those: its turns, one at least.
+    """
+    asked, answered = _asked(document, turns), _asked(others, those)
+    place = next(n for n, (_, calls) in enumerate(asked) if at in calls)
+    question, calls = asked[place]
+    alike = [n for n, (each, _) in enumerate(answered) if question and each == question]
+    if alike:
+        before = sum(each == question for each, _ in asked[:place])
+        found = answered[alike[min(before, len(alike) - 1)]][1]
+    elif place < len(answered):
+        found = answered[place][1]
+    else:
+        return len(those) - 1
+    return found[min(calls.index(at), len(found) - 1)]
+
+
+def _asked(
+    document: SessionDocument, turns: Sequence[TurnRow]
+) -> list[tuple[Key | None, list[int]]]:
+    """Each question, by what it says, with the places of the calls that are for it."""
+    messages = {m.message_id: m for m in document.session.messages}
+    found: dict[str, list[int]] = {}
+    for n, row in enumerate(turns):
+        found.setdefault(row.request_id or f":{n}", []).append(n)
+    first = (messages.get(turns[calls[0]].tip_message_id) for calls in found.values())
+    keys = ((m.role.value, _plain(m.content)) if m is not None else None for m in first)
+    return list(zip(keys, found.values(), strict=True))
+
+
+__all__ = ["LEFT_OUT", "NOWHERE", "QUOTED", "Pair", "Side", "counterpart", "pairs"]

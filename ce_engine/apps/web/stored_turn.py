@@ -1,0 +1,89 @@
+"""A turn as it is stored, with its session, and as it is made again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ce_engine.apps.present.language import Say
+from ce_engine.apps.present.questions import Questions
+from ce_engine.apps.present.vocabulary import replay_words
+from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.replay import find_turn
+from ce_engine.errors import ContextEngineError, SessionNotFoundError
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.replay import Explanation, Replay
+from ce_engine.schema.report import Report, report_of
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope
+
+
+SECONDS = 20.0
+"""How long a turn is made again before the page goes on without."""
+
+
+@dataclass(slots=True)
+class StoredTurn:
+    """A turn as it is stored, with the session round it."""
+
+    scope: Scope
+    document: SessionDocument
+    turns: list[TurnRow]
+    at: int
+
+    @property
+    def row(self) -> TurnRow:
+        return self.turns[self.at]
+
+    @property
+    def report(self) -> Report | None:
+        return report_of(self.row.turn_id, self.row.report)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the app called the engine itself, which keeps the conversation then."""
+        archive = self.row.report.get("extra", {}).get("replay") or {}
+        return bool(archive.get("by_hand"))
+
+
+async def stored_turn(
+    reader: Reader, scope: Scope, choice: str = "", question: str | None = None
+) -> StoredTurn:
+    """Read a turn of a session: by its number or id, or the first of a question, by that number.
+
+    Raises:
+        TurnNotFoundError: there is none, or no such question.
+    """
+    turns = list(await reader.store.list_turns(scope))
+    if question is not None:
+        choice = str(Questions.of(turns).first_call(question))
+    at = find_turn(turns, choice, scope.session_id)
+    document = await reader.store.get_session(scope)
+    if document is None:
+        raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
+    return StoredTurn(scope, document, turns, at)
+
+
+@dataclass(slots=True)
+class MadeAgain:
+    """A turn made again, or why it could not be."""
+
+    replay: Replay | None = None
+    found: Explanation | None = None
+    problem: str = ""
+
+
+async def made_again(reader: Reader, stored: StoredTurn, say: Say) -> MadeAgain:
+    """Make a turn again, within `SECONDS`."""
+    again, engine = MadeAgain(), reader.engine()
+    try:
+        async with asyncio.timeout(SECONDS):
+            again.replay = await engine.replay(stored.scope, stored.row.turn_id)
+            with suppress(ContextEngineError):
+                again.found = await engine.explain(stored.scope, stored.row.turn_id)
+    except TimeoutError:
+        again.problem = "slow"
+    except ContextEngineError as error:
+        again.problem = replay_words(error.code, str(error), say)
+    return again
