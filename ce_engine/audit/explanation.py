@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ce_engine.audit.rules_sent import GONE
+from ce_engine.audit.rules_sent import GONE, is_rule
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.candidates import MESSAGE, NOT_NEARER
 from ce_engine.prepare.compose.render import spans_of
@@ -28,6 +28,9 @@ THERE_ALREADY = "there_already"
 PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
 
+JOINED = 2
+"""Tokens that a text may cost more or less where another one stands beside it than did."""
+
 UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
 
 KINDS = {"m": "message", "e": "evidence"}
@@ -42,7 +45,7 @@ def explanation(
     recall: Recall,
     *,
     equal: bool,
-    recorded: Sequence[Mapping[str, Any]] = (),
+    report: Mapping[str, Any] | None = None,
 ) -> Explanation:
     """What was brought in for a call, with every decision, and where it was cut.
 
@@ -51,10 +54,11 @@ def explanation(
         chosen: once more, or with another configuration.
         recall: what was looked at.
         equal: whether all of it is what was sent.
-        recorded: the decisions of the call as they are stored: where those on what was looked at are the same, a rule
-            that is gone meanwhile changes nothing of what they were measured by. How much room there was it does.
+        report: of the call, as it is stored: where the choice is the one that it has, a rule that is gone meanwhile
+            changes nothing of what pieces were measured by, nor, where as many tokens are used, of the room.
     """
-    same = equal or (bool(recorded) and _looked_at(recorded) == _looked_at(_plain(chosen)))
+    near = equal or (report is not None and _is_near(chosen, report))
+    same = equal or (report is not None and same_choice(chosen, report))
     cut = chosen.outcome.cut
     is_cut = bool(cut.dropped or cut.shortened or chosen.outcome.line.below)
     return Explanation(
@@ -64,7 +68,7 @@ def explanation(
         brought_in=brought_in(chosen, recall),
         earlier=earlier(chosen),
         passed_over=[
-            piece if equal else piece.model_copy(update=UNKNOWN_ROOM)
+            piece if same else piece.model_copy(update=UNKNOWN_ROOM)
             for piece in passed_over(chosen, recall)
         ],
         decisions=chosen.outcome.decisions,
@@ -72,21 +76,45 @@ def explanation(
         cut_before=cut.marks.drop or "" if is_cut else "",
         cut_budget=chosen.marks.budget,
         recall=chosen.outcome.recall,
-        taken=_taken(chosen) if equal else None,
-        nearest=_nearest(chosen, recall) if same else None,
+        taken=_taken(chosen) if same else None,
+        nearest=_nearest(chosen, recall) if near else None,
     )
+
+
+def same_choice(chosen: Selection, report: Mapping[str, Any]) -> bool:
+    """Whether a turn that is made again chooses what it chose, by its stored report, though a text may not be there any more."""
+    more = chosen.outcome.used - report.get("token_used", 0)
+    recorded = report.get("prune_decisions", ())
+    return abs(more) <= JOINED and _fates(recorded, _is_any) == _fates(_plain(chosen), _is_any)
+
+
+def _is_near(chosen: Selection, report: Mapping[str, Any]) -> bool:
+    """Whether the decisions on what was looked at are the same."""
+    recorded = report.get("prune_decisions", ())
+    return _fates(recorded, _is_looked_at) == _fates(_plain(chosen), _is_looked_at)
 
 
 def _plain(chosen: Selection) -> list[dict[str, Any]]:
     return [decision.model_dump(mode="json") for decision in chosen.outcome.decisions]
 
 
-def _looked_at(decisions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, int, int]]:
-    """The decisions on what relevance looked at; those side by side and alike as one, as they are stored."""
+def _is_looked_at(name: str) -> bool:
+    return name.startswith(RECALLED)
+
+
+def _is_any(name: str) -> bool:
+    """A rule may cost another count of tokens than what says that its text is gone."""
+    return not is_rule(name)
+
+
+def _fates(
+    decisions: Sequence[Mapping[str, Any]], wanted: Callable[[str], bool]
+) -> list[tuple[str, str, str, int, int]]:
+    """The decisions on what is wanted; those side by side and alike as one, as they are stored."""
     found: list[tuple[str, str, str, int, int]] = []
     for each in decisions:
         name, fate = each["block_id"], (each["action"], each["reason"])
-        if not name.startswith(RECALLED):
+        if not wanted(name):
             continue
         count, tokens = each.get("count", 1), each.get("token_estimate", 0)
         if found and found[-1][1:3] == fate:

@@ -12,7 +12,8 @@ from ce_engine.audit.rules_sent import GONE, is_rule, rule_of_then
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError
 from ce_engine.ports.pruner import Pruner
-from ce_engine.prepare.blocks.material import CollectedContext, Material
+from ce_engine.prepare.blocks.material import NOTED, RULES, CollectedContext, Material
+from ce_engine.prepare.compose.sections import FRAMING, Sections
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.tool_results.compact import ArchivedForms
 from ce_engine.schema.call import HostMessage, ModelCall
@@ -25,7 +26,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.stored_report import damaged_fields
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.tokens import Calibration
-from ce_engine.text.tokens.call_tokens import PRIMING
+from ce_engine.text.tokens.call_tokens import PRIMING, Counter
 from ce_engine.turns.report.archive import (
     ReplayInputs,
     expanded,
@@ -207,7 +208,8 @@ class PastSession:
             if place is None:
                 message = Message(role=Role.SYSTEM, content=self.system.get(index, ""))
                 known = None if index in self.system else estimator
-                made = HostMessage(message, Origin.SYSTEM)
+                digest = () if index in self.system else (self.macs[index],)
+                made = HostMessage(message, Origin.SYSTEM, media=digest)
                 made.counted = (counted or known or "", tokens[index])
             else:
                 made = self._message(index, self.view.rows[place])
@@ -252,8 +254,21 @@ class PastSession:
         roots = frozenset(n for i in found[1] if (n := log.by_message_id(i)) is not None)
         return EarlierLanes(log, len(log) if before is None else before, self.row.lane, roots)
 
-    def known(self, collected: CollectedContext) -> list[Material]:
-        """The materials that the turn had, as far as their sources still give the same."""
+    @property
+    def lacks_rules(self) -> bool:
+        """Whether texts of rules are not there any more, and all else that is stored is."""
+        codes = {problem.code.rpartition("CONTEXT_REPLAY_")[2] for problem in self.problems}
+        return codes - {"SYSTEM_NOT_GIVEN"} == {"RULES"}
+
+    def known(
+        self, collected: CollectedContext, counter: StandInCounter | None = None
+    ) -> list[Material]:
+        """The materials that the turn had, as far as their sources still give the same.
+
+        Args:
+            collected: what they give now.
+            counter: counts rules whose text of then is not there as that was counted.
+        """
         now = {m.id: m for m in collected.materials}
         wanted = self.archive.get("materials", ())
         stored = {
@@ -276,6 +291,8 @@ class PastSession:
             for m in found
             if m.text not in GONE
         )
+        if counter is not None:
+            self._settle(counter, found)
         told = any(p.code.endswith(("MATERIALS", "RULES")) for p in self.problems)
         if (changed := sum(m.text in GONE for m in found)) and not told:
             self.say(
@@ -291,6 +308,14 @@ class PastSession:
             )
         return found
 
+    def _settle(self, counter: StandInCounter, materials: Sequence[Material]) -> None:
+        recorded = self.row.report.get("payload_tokens", {}).get("rules")
+        rules = [m for m in materials if m.context == RULES]
+        is_noted = any(m.context == NOTED for m in materials)  # both are told as one sum
+        if recorded and not is_noted and any(m.text in GONE for m in rules):
+            text = Sections(self.config(), counter.text).text(RULES, rules)
+            counter.settle(text, recorded)
+
     def compare(self, estimator: str, pruner: Pruner) -> None:
         """Name what this engine does in another way than the one that recorded."""
         was = self.archive["estimator"]
@@ -298,6 +323,24 @@ class PastSession:
             self.say("ESTIMATOR", f"counted by {was!r} then, by {estimator!r} here")
         if self.archive["pruner"] != kind_of(pruner):
             self.say("PRUNER", f"{self.archive['pruner']} chose then, {kind_of(pruner)} does here")
+
+
+class StandInCounter(Counter):
+    """Counts the rules of a turn as they were counted then, where what says that a text is not there stands in their place.
+
+    So there is as much room for all else as there was.
+    """
+
+    rules, more = "", 0
+
+    def settle(self, rules: str, recorded: int) -> None:
+        """Count `rules`, wherever they stand, as the `recorded` tokens of those that went out."""
+        self.more = recorded - FRAMING - self.text(f"\n\n{rules}")
+        self.rules = rules
+
+    def text(self, text: str) -> int:
+        tokens = super().text(text)
+        return tokens + self.more if self.rules and self.rules in text else tokens
 
 
 def config_of(

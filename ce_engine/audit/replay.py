@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ce_engine.audit.explanation import explanation
-from ce_engine.audit.past_session import PastSession, before_in_lane, newest
+from ce_engine.audit.explanation import explanation, same_choice
+from ce_engine.audit.past_session import PastSession, StandInCounter, before_in_lane, newest
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
@@ -21,7 +21,6 @@ from ce_engine.schema.replay import Explanation, Replay, Sent
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sessions.bodies import LaneBodies, Unit
-from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.history import History
 from ce_engine.turns.input.preparation import Preparation
@@ -134,6 +133,7 @@ class ReplayMethods(EngineBase):
             recorded=past.archive["hash"],
             hash=made,
             equal=equal,
+            same_choice=equal or (past.lacks_rules and same_choice(chosen, past.row.report)),
             sent=sent,
             skipped=skipped,
         )
@@ -187,7 +187,7 @@ class ReplayMethods(EngineBase):
             chosen,
             recall,
             equal=past.is_equal(made),
-            recorded=past.row.report.get("prune_decisions", ()),
+            report=past.row.report if past.lacks_rules else None,
         )
         return found.model_copy(update={"problems": past.problems, "decisions": [], "recall": None})
 
@@ -242,7 +242,7 @@ class ReplayMethods(EngineBase):
     ) -> tuple[Preparation, Selection, Recall]:
         """Assemble once more; with another configuration after it `was` made with its own."""
         call, view = past.call(), past.view
-        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        counter = StandInCounter(self.estimator, call.model_hint or config.model_hint)
         records = self._records(view, past.scope, call.framework, config)
         same = was is None or counter.name == was.counter.name
         if was is None:
@@ -255,7 +255,7 @@ class ReplayMethods(EngineBase):
         if past.archive.get("materials"):
             kept = await self._session_context(call, view)
             _, now = await self._collector.gather(call, config, view, kept, counter.text)
-            collected = CollectedContext(past.known(now))
+            collected = CollectedContext(past.known(now, counter if same else None))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
         again.passed = was is None and past.archive.get("passed", False)
         again.question, again.places = past.question, past.places

@@ -52,20 +52,20 @@ def split(items: Sequence[MessageItem], below: BelowCut | None = None) -> Messag
 
 
 def take_out_repeated(
-    line: MessageLine, items: Sequence[MessageItem], text: Callable[[MessageItem], str]
+    line: MessageLine, items: Sequence[MessageItem], says: Callable[[MessageItem], object]
 ) -> None:
     """Leave out what the host says again later, word by word, in the midst of the talk (decision 6).
 
     Memories of some frameworks add the same system message with every turn. The newest stays.
     """
     talk = next((n for n, item in enumerate(items) if item.origin is not Origin.SYSTEM), 0)
-    said: set[str] = set()
+    said: set[object] = set()
     for item in reversed(items[talk:]):
         if item.origin is Origin.SYSTEM:
-            if text(item) in said:
+            if says(item) in said:
                 line.system = [each for each in line.system if each is not item]
                 line.orphans.append(item)
-            said.add(text(item))
+            said.add(says(item))
 
 
 def _is_unanswered(group: MessageGroup) -> bool:

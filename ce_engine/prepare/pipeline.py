@@ -91,7 +91,7 @@ def assemble(
     def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
         if is_over(limit, fixed, items):
-            take_out_repeated(line, items, sources.text)
+            take_out_repeated(line, items, sources.says or sources.text)
         run = _Assembly(items, line, fixed, limit, config, sources, pruner, was_cut=was_cut)
         return run.run(marks, inject=inject)
 

@@ -47,6 +47,7 @@ class CandidateSources:
     Attributes:
         count: tokens of a text.
         text: the live or stored text of an item.
+        says: what tells whether two items of the host say the same; if not given, their texts.
         evidence_of: the evidence that a tool result is stored as, `""` if none.
         recall: what is relevant to a query among what does not go out, best first; the first so many.
         results: tool results that do not go out whole, at most so many; those that later calls took from first, with a score.
@@ -84,6 +85,7 @@ class CandidateSources:
     stored: Callable[[MessageItem], Message]
     spans: Callable[[str], Sequence[QuotedSpan]]
     asked: Callable[[MessageItem], tuple[str, Sequence[QuotedSpan]]]
+    says: Callable[[MessageItem], object] | None = None
     day_of: Callable[[MessageItem], str] = lambda _: ""
     said: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
     results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _sent, _most: ()

@@ -59,6 +59,8 @@ class Replay(Schema):
         recorded: the hash of the input as it was sent, over its redacted form.
         hash: the hash of the input as it was made again.
         equal: whether they are the same; if not, `problems` says why.
+        same_choice: whether the same messages and pieces went out, in as many tokens, by the turn's report: where a rule
+            was changed since, what says so stands in the place of its text, and all else is as it was.
         problems: what could not be made again exactly, or not be compared.
         sent: the input as it was sent.
         instead: the input with the other configuration; `None` without one. Beside it, both name all messages of the
@@ -77,6 +79,7 @@ class Replay(Schema):
     recorded: str
     hash: str
     equal: bool
+    same_choice: bool = False
     problems: list[ReplayProblem] = Field(default_factory=list)
     sent: Sent
     instead: Sent | None = None

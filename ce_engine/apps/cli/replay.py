@@ -105,6 +105,8 @@ async def _replay(
 
 def _print(screen: Console, found: Replay, links: Links | None) -> None:
     said = "the same as it was sent" if found.equal else "NOT what was sent"
+    if found.same_choice and not found.equal:
+        said = "as it was sent, but for texts that are gone"
     screen.print(Text(printable(f"turn {found.turn}  {found.turn_id}: {said}"), style="bold"))
     if found.skipped:
         newer = "one newer" if found.skipped == 1 else f"{number(found.skipped)} newer ones"

@@ -91,6 +91,7 @@ class Recall:
         return CandidateSources(
             count=cached_text_counter(counter),
             text=self.text,
+            says=self.says,
             evidence_of=self.evidence_of,
             recall=self.recall,
             results=self.results,
@@ -121,6 +122,11 @@ class Recall:
             return self.call.messages[item.index].message.content
         assert item.n is not None
         return self.view.rows[item.n].message.content
+
+    def says(self, item: MessageItem) -> object:
+        """What tells whether two messages of the host say the same: of those that are not stored a replay has digests."""
+        media = self.call.messages[item.index].media if item.index is not None else ()
+        return self.text(item), media
 
     def asked(self, item: MessageItem) -> tuple[str, list[QuotedSpan]]:
         """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""

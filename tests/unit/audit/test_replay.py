@@ -20,6 +20,7 @@ from ce_engine import (
     ModelCall,
     ObservabilityConfig,
     Origin,
+    Prepared,
     Priority,
     RedactionConfig,
     RedactionRules,
@@ -33,7 +34,7 @@ from ce_engine import (
     TurnNotFoundError,
     create_context_engine,
 )
-from ce_engine.testing.host import HostApp, system, tool_calls, tool_result, user
+from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from tests.hosts.cli_host import TALK, ce, fill, url_of
 
 
@@ -339,3 +340,78 @@ def test_the_command_ends_with_1_where_it_is_not_what_was_sent(
     assert shown.exit_code == 1
     assert "NOT what was sent" in shown.stdout
     assert "system message 0" in shown.stdout
+
+
+def invoices(engine: ContextEngine, notes: bool = False) -> list[list[str]]:
+    """Invoices that a tool fetches, far over the budget, and questions that go back; of each call what went out."""
+    app = HostApp(engine, SCOPE, [system(PROMPT)])
+    wire = list[list[str]]()
+
+    def sent(*messages: HostMessage, **call: bool) -> Prepared:
+        made = app.prepare(*messages, config=config(900, placement="cache"), **call)
+        assert made.assembled is not None
+        wire.append([p.content for p in made.assembled.parts if p.role is not Role.SYSTEM])
+        return made
+
+    for number in range(10, 22):
+        if (
+            notes and number % 3 == 1
+        ):  # as memories of some frameworks add them, in the midst of the talk
+            app.messages.append(system(f"From the memory: shelf {number} is closed on Mondays."))
+        app.commit(
+            sent(user(f"Please fetch invoice {number}")),
+            tool_calls((f"call-{number}", "get_invoice", {"number": number})),
+        )
+        text = (
+            f"INVOICE {number}\nTotal: {number}17.31 EUR\n" + "A parcel of lamps, 10.00 EUR\n" * 9
+        )
+        made = sent(tool_result(f"call-{number}", text), new_request=False)
+        app.commit(made, assistant(f"Invoice {number} is {number}17.31 euros."))
+        if number % 3 == 0:
+            made = sent(user(f"What was the total of invoice {number - 2} again?"))
+            app.commit(made, assistant("As told."))
+    engine.sync.flush()
+    return wire
+
+
+def made_again(engine: ContextEngine, turn: int) -> tuple[Replay, list[str]]:
+    replay = engine.sync.replay(SCOPE, turn)
+    parts = replay.sent.parts
+    return replay, [p.content for p in parts if p.role is not Role.SYSTEM]
+
+
+@pytest.mark.req("A-21")
+@pytest.mark.parametrize("then", ["shorter", "longer", "deleted"])
+def test_a_rule_that_was_changed_since_changes_nothing_else_of_what_went_out(
+    engine: ContextEngine, later: ContextEngine, then: str
+) -> None:
+    rules = engine.sync.constraints
+    rule = rules.create(
+        SCOPE, "Quote each amount in euros, with the date of the invoice it is from."
+    )
+    wire = invoices(engine)
+    turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    if then == "deleted":
+        rules.delete(SCOPE, rule.constraint_id)
+    else:
+        text = "Be brief." if then == "shorter" else "Quote each amount in every currency. " * 12
+        rules.update(SCOPE, rule.constraint_id, text=text)
+    for turn, sent in enumerate(wire, start=1):
+        replay, parts = made_again(later, turn)
+        assert parts == sent, turn
+        assert abs(replay.sent.tokens - turns[turn - 1].report["token_used"]) <= 1
+        assert not replay.equal
+        assert replay.same_choice
+        assert codes(replay) == {"RULES", "SYSTEM_NOT_GIVEN"}
+
+
+@pytest.mark.req("A-21")
+def test_system_messages_in_the_midst_of_a_talk_are_not_taken_for_one_another(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    for turn, sent in enumerate(invoices(engine, notes=True), start=1):
+        replay, parts = made_again(later, turn)
+        assert replay.equal, turn
+        assert parts == sent, turn
+        assert codes(replay) == {"SYSTEM_NOT_GIVEN"}
+        assert not [p for p in replay.sent.dropped if p.role is Role.SYSTEM]

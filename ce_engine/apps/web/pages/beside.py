@@ -93,7 +93,7 @@ async def beside(request: Request) -> Response:
         ),
         problems=[each for each in (again.problem, other_again.problem) if each],
         unequal=[
-            each.replay is not None and not each.replay.equal for each in (again, other_again)
+            each.replay is not None and not each.replay.same_choice for each in (again, other_again)
         ],
         runs=[(is_same, [*those]) for is_same, those in groupby(both, lambda pair: pair.is_same)],
         fates={fate: say(words) for fate, words in FATES.items()},
