@@ -120,14 +120,17 @@ def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """What was brought in before, and stands where it was sent: a decision may be on several questions' together."""
     archive = report.get("extra", {}).get("replay") or {}
     pins = [[_ref(ref) for ref in refs] for _, refs, *_ in archive.get("pins", ()) if refs]
+    begin = 0  # both are in one order, and several questions' may begin with the same
     for each in report.get("prune_decisions", ()):
         if each["reason"] != THERE_ALREADY:
             continue
         first, left = each["block_id"].partition(":")[2], each.get("count", 1)
-        begin = next((at for at, refs in enumerate(pins) if refs[0][0] == first), len(pins))
-        for refs in pins[begin:]:
+        at = next((n for n in range(begin, len(pins)) if pins[n][0][0] == first), None)
+        if at is None:
+            continue
+        for n, refs in enumerate(pins[at:], start=at):
             if len(refs) <= left:
-                left -= len(refs)
+                left, begin = left - len(refs), n + 1
                 yield from refs
 
 
