@@ -163,20 +163,21 @@ def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
 
 def earlier(chosen: Selection) -> list[BroughtInBefore]:
     """What was brought in before, and stands where it was sent."""
-    costs = {
-        decision.block_id: decision.token_estimate
-        for decision in chosen.outcome.decisions
-        if decision.reason == THERE_ALREADY
-    }
+    costs: dict[str, list[int]] = {}
+    for decision in chosen.outcome.decisions:
+        if decision.reason == THERE_ALREADY:
+            costs.setdefault(decision.block_id, []).append(decision.token_estimate)
+    before = chosen.marks.pins
     return [
         BroughtInBefore(
             asked=anchor,
             ids=[name.partition(":")[2] for name, _ in pin.refs],
-            tokens=costs[pin.refs[0][0]],
+            tokens=costs[pin.refs[0][0]].pop(0),
             parts=[name.partition(":")[2] for name, sentences in pin.refs if sentences],
         )
+        # Several may begin with the same text, and what this call put in may, too.
         for anchor, pin in chosen.outcome.pins.items()
-        if pin.refs and pin.refs[0][0] in costs
+        if anchor in before and pin.refs and costs.get(pin.refs[0][0])
     ]
 
 

@@ -415,3 +415,32 @@ def test_system_messages_in_the_midst_of_a_talk_are_not_taken_for_one_another(
         assert parts == sent, turn
         assert codes(replay) == {"SYSTEM_NOT_GIVEN"}
         assert not [p for p in replay.sent.dropped if p.role is Role.SYSTEM]
+
+
+@pytest.mark.req("A-21")
+def test_what_a_call_put_in_is_not_told_as_there_before_it(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    """Though what stands before an earlier question begins with the same text."""
+    app = HostApp(engine, SCOPE, [system(PROMPT)])
+    letter = " ".join(
+        f"Clause {n} of the letter is about the {w} of the mill."
+        for n, w in enumerate(
+            "roof gate wheel pond weir door stair floor shaft stone belt crane".split()
+        )
+    )
+    small = config(520, placement="cache")
+    app.ask(letter, "Noted.", config=small)
+    for n in range(6):
+        app.ask(f"Tell me about item {n}. " * 4, f"Item {n} is a lamp.", config=small)
+    for wanted in ("roof", "crane", "weir", "belt", "pond", "shaft"):
+        app.ask(f"What does the letter say of the {wanted} of the mill?", "As told.", config=small)
+    engine.sync.flush()
+    turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    twice = 0
+    for turn, row in enumerate(turns, start=1):
+        found = later.sync.explain(SCOPE, turn)
+        assert row.tip_message_id not in [each.asked for each in found.earlier], turn
+        standing = {ids[0] for each in found.earlier if (ids := each.ids)}
+        twice += any(piece.id in standing for piece in found.brought_in)
+    assert twice, "no call put in what stands before an earlier question"
