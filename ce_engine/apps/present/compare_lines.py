@@ -248,8 +248,11 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     if total.cost and total.cost.unpriced:
         models = _models(total.cost.unpriced_models, say)
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
-    if comparison.prices and total.provider_cached is None and total.cached_prefix:
-        yield say("no provider told what it had cached: the cost takes it that the prefix was")
+    if comparison.prices and total.cached_untold:
+        yield say(
+            "of {count} calls no provider told what it had cached: the cost takes it that what begins alike was",
+            count=total.cached_untold,
+        )
     for code, times in total.degradation_codes.items():
         meaning = code_words(code, say)
         known = say(": ") + meaning if meaning != code else ""

@@ -16,6 +16,9 @@ from ce_engine.schema.rows import TurnRow
 MOST = 50
 """Hits that are shown."""
 
+TITLES = ("title", "source", "file_name", "file_path", "name")
+"""Keys of metadata that have a document's name."""
+
 AROUND = 80
 """Characters that are shown on each side of a hit."""
 
@@ -79,9 +82,15 @@ def search(
     for evidence in document.evidences.values():
         source = evidence.source
         who = source.name or source.uri or source.kind.value
-        if (place := _best((evidence.content, source.name), wanted)) is not None:
+        names = (source.name, source.uri, *_titles(evidence.metadata))
+        if (place := _best((evidence.content, *filter(None, names)), wanted)) is not None:
             found.append(_hit("evidence", evidence.evidence_id, who, place, len(text), first))
     return Hits.of(found)
+
+
+def _titles(metadata: Mapping[str, object]) -> Iterator[str]:
+    """What a document is called by its metadata, as frameworks' loaders write it."""
+    yield from (text for name in TITLES if isinstance(text := metadata.get(name), str))
 
 
 def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[str, int]:

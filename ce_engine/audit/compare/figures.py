@@ -97,7 +97,7 @@ class Figures:
     `own` of the `calls` were the engine's. `tokens_before` is what would have gone out without us, and `tokens_apart` a part of
     `tokens_sent` of which that cannot be said. `cached_prefix` is a part of `tokens_sent`,
     and `cacheable` the part of it that stands in prefixes as long as their models cache. `usage_told` counts the calls whose provider told its
-    tokens, and `failed_untold` those that failed without: they cost nothing. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
+    tokens, `cached_untold` those of which it did not tell what it had cached, and `failed_untold` those that failed without any: they cost nothing. `went_wrong` and `pruned` count calls, each once, `left_out` and `shortened` messages, `evidence_used` and `redactions`
     different pieces. `counters` are what counted the tokens.
     """
 
@@ -118,6 +118,7 @@ class Figures:
     completion_tokens: int
     provider_cached: int | None
     usage_told: int
+    cached_untold: int
     failed_untold: int
     cost: Cost | None
     beside: EngineCosts
@@ -229,6 +230,7 @@ def figures(
         completion_tokens=sum(call.completion for call in paid),
         provider_cached=_told_cached(paid),
         usage_told=sum(call.prompt is not None for call in paid),
+        cached_untold=sum(c.cached is None and bool(c.prefix) and not is_free(c) for c in paid),
         failed_untold=sum(is_free(call) for call in paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),

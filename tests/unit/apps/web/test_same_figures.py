@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,16 @@ def test_calls_that_failed_untold_are_not_said_to_stand_with_our_count(tmp_path:
     assert "1 call failed, and no provider told its tokens: it counts as costing nothing" in html
     table = ce("compare", "--by", "session", "--store", found, columns=200).stdout
     assert "1 call failed, and no provider told its tokens" in table
+
+
+def test_what_is_taken_to_be_cached_is_said_though_others_told_it(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    cheap, told_cached = (replace(each, model="gpt-4o") for each in (CHEAP, TOLD_CACHED))
+    put(found, "both", [told_cached, cheap, cheap])
+    with visit(found) as client:
+        html = plain(read(client, "/compare?by=session"))
+    told = "calls no provider told what it had cached: the cost takes it that what begins alike was"
+    assert f"of 2 {told}" in html
 
 
 def test_a_trace_says_whose_count_its_tokens_are() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from ce_engine import create_context_engine
+from ce_engine import EvidenceSource, EvidenceType, SourceKind, create_context_engine
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.pages.session import ROWS
 from ce_engine.schema.rows import PutTurn, TurnRow
@@ -244,3 +244,20 @@ def test_where_each_call_is_a_question_nothing_is_said_of_questions(many_pages: 
     assert "to question" not in many_pages.get("/session", params=who).text
     assert many_pages.get("/turn", params={**who, "turn": "1"}).status_code == 200
     assert many_pages.get("/turn", params={**who, "question": "1"}).status_code == 404
+
+
+def test_a_document_is_found_by_its_name(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ce.db")
+    scope = Scope(session_id="office", user_id="ana")
+    engine = create_context_engine(url)
+    source = EvidenceSource(kind=SourceKind.RAG, name="Code", uri="files/bylaw-2019.md")
+    engine.sync.record_evidence(
+        scope, "Two places each.", source, EvidenceType.RAG_DOC, metadata={"title": "Parking bylaw"}
+    )
+    engine.sync.close()
+    with visit(url) as client:
+        for wanted in ("bylaw-2019", "Parking bylaw"):
+            query = {"id": "office", "user": "ana", "find": wanted}
+            html = client.get("/session/find", params=query).text
+            assert f"<mark>{wanted}</mark>" in html
+            assert "/evidence?" in html
