@@ -65,7 +65,9 @@ async def _page(request: Request, name: str) -> Response:
     in_part = _in_part(found, document, turns, answers.get(found.id))
     _mark(made, in_part, say)
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
-    disagreements = await asyncio.to_thread(_disagreements, turns, document, found)
+    disagreements = await asyncio.to_thread(
+        _disagreements, turns, document, found, answers.get(found.id)
+    )
 
     def address(node: Node) -> str:
         if node.kind == "evidence":
@@ -186,13 +188,13 @@ def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list
 
 
 def _disagreements(
-    turns: list[TurnRow], document: SessionDocument, found: Trace
+    turns: list[TurnRow], document: SessionDocument, found: Trace, own: int | None
 ) -> list[tuple[int, Disagreement]]:
-    """The conflicts in which what is shown takes part, each once, with the turn that met it first."""
+    """The conflicts in which what is shown takes part, each once: as an answer's `own` turn met it, else the first that did."""
     ids = {item.ref.evidence_id for item in found.evidence}
     made: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
     known = Disagreements(document, turns)
-    for number, row in enumerate(turns, start=1):
+    for number, row in sorted(enumerate(turns, start=1), key=lambda pair: pair[0] != own):
         for each in known.records(row):
             key = (each.field_path, *sorted(each.evidence_ids))
             if key not in made and ids.intersection(each.evidence_ids):

@@ -170,6 +170,19 @@ def test_conflicts_stand_side_by_side(engine: ContextEngine) -> None:
     assert {f"{n} · went out quoted, whole or in part" for n in (100, 250)} <= set(texts(html, "p"))
     evidence = found.report.conflicts[0].evidence_ids[0]
     assert "Sources disagree" in _look(engine, "/evidence", {"evidence": evidence}, scope)
+    for turn in (1, 2):
+        if turn == 2:
+            again = engine.sync.prepare_turn(scope, [_asks("And once more, what is the limit?")])
+            assert again.report.conflicts
+        said = Message(role=Role.ASSISTANT, content=f"It is 100 or 250, I said {turn} times.")
+        engine.sync.commit_assistant_message(scope, said)
+    engine.sync.flush()
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    answers = [m.message_id for m in document.session.messages if m.role is Role.ASSISTANT]
+    for turn, answer in enumerate(answers, start=1):
+        page = _look(engine, "/trace", {"message": answer or ""}, scope)
+        assert re.findall(r"met in turn (\d+)", page) == [str(turn)]
 
 
 @pytest.mark.parametrize(
