@@ -145,8 +145,13 @@ class PastSession:
         if len(placed) != sum(count for _, count in archive.get("line", [])):
             self.say("MESSAGES", "messages of the list are not in the store any more")
         unstored = {int(index): mac for index, mac, _ in archive.get("system", ())}
-        rest = iter(placed)
-        for index in range(len(placed) + len(unstored)):
+        rest, count = iter(placed), len(placed) + len(unstored)
+        if not all(0 <= index < count for index in unstored):
+            raise ReplayUnavailableError(
+                f"the archive of turn {self.row.turn_id!r} is damaged: it places system messages where its list "
+                "has none. Only other turns can be replayed; see: ce verify"
+            )
+        for index in range(count):
             self.places.append(None if index in unstored else next(rest))
         self.macs = unstored
         for index, text in zip(unstored, system, strict=False):

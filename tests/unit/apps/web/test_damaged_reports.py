@@ -136,3 +136,19 @@ def test_a_replay_says_why_there_is_none(talk_url: str, tmp_path: Path) -> None:
     reports = engine.sync.list_reports(TALK)
     assert len(reports) == len(engine.sync.list_turns(TALK)) - 1
     engine.sync.close()
+
+
+def test_a_system_message_that_is_placed_where_the_list_ends_is_named_as_damage(
+    talk_url: str, tmp_path: Path
+) -> None:
+    place = ("extra", "replay", "system")
+    url = spoil(talk_url, tmp_path / "ce.db", place, [[9_999, "00", 5]])
+    engine = create_context_engine(url, config=TIGHT)
+    turn_id = engine.sync.list_turns(TALK)[SPOILT - 1].turn_id
+    with pytest.raises(ReplayUnavailableError, match="is damaged: it places system messages"):
+        engine.sync.replay(TALK, turn_id)
+    engine.sync.close()
+    with visit(url, account="acme") as pages:
+        answer = pages.get(address("/turn", turn=SPOILT))
+    assert answer.status_code == 200
+    assert "not made again" in answer.text
