@@ -319,6 +319,10 @@ class SessionIndex:
         self._keep_calls(line.key, calls)
 
     async def _facts(self, info: SessionInfo) -> tuple[SessionFacts, list[CallRecord]]:
+        if not self._reader.may(
+            "read", info
+        ):  # who may know that it is there, alone, sees no word of it
+            return SessionFacts(), []
         store, prices = self._reader.store, self._reader.prices
         scope = await operators_scope(store, info)
         document = await store.get_session(scope)

@@ -111,13 +111,13 @@ class Reader:
         with operating(self._guard, door, "list", self.actor, everything):
             yield
 
-    def may_list(self, info: SessionInfo) -> bool:
-        """Whether `authorize` lets the operator know of a session."""
+    def may(self, action: Action, info: SessionInfo) -> bool:
+        """Whether `authorize` lets the operator know of a session (`list`), or look into it (`read`)."""
         if self.source.authorize is operators_right:
             return True
         scope = Scope.of_stored(info.account_id, info.user_id, info.session_id)
         try:
-            self._guard.check(self.source.authorize, self.actor, "list", scope)
+            self._guard.check(self.source.authorize, self.actor, action, scope)
         except ScopeViolationError:
             return False
         return True
@@ -127,7 +127,7 @@ class Reader:
         infos = await self.store.list_sessions(
             account_id=self.account, user_id=self.user, ephemeral=True, since=since, limit=limit
         )
-        return [info for info in infos if self.may_list(info)]
+        return [info for info in infos if self.may("list", info)]
 
     async def scope(self, user_id: str, session_id: str) -> Scope:
         """The scope of a session that is there, its project included.

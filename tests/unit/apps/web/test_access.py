@@ -19,6 +19,8 @@ def only_anas(actor: str, action: str, scope: Scope) -> bool:
 
 PAGES = (
     "/session?id={}&user={}",
+    "/beside?id={}&user={}&turn=1",
+    "/beside?id=chat-1&user=ana&turn=1&with={}&with_user={}",
     "/session/costs?id={}&user={}",
     "/session/find?id={}&user={}&find=invoice",
     "/turn?id={}&user={}&turn=1",
@@ -42,6 +44,19 @@ def test_what_authorize_refuses_is_nowhere(many_url: str) -> None:
                 page.format("chat-2", "").replace("&", "&amp;"), ""
             )
             assert "folder" not in theirs.text
+
+
+def test_who_may_list_and_not_read_sees_no_word(many_url: str) -> None:
+    def lists(actor: str, action: str, scope: Scope) -> bool:
+        return action == "list"
+
+    with visit(many_url, authorize=lists) as client:
+        html = read(client, "/")
+        assert len(sessions_of(html)) == 6
+        assert "Where is invoice" not in html
+        assert "gpt-4o" not in html
+        assert sessions_of(read(client, "/?q=Where is invoice")) == []
+        assert "gpt-4o" not in read(client, "/compare?by=model")
 
 
 def test_one_user_is_all_that_a_page_of_one_user_has(many_url: str) -> None:

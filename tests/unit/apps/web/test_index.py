@@ -167,10 +167,10 @@ async def test_a_session_that_cannot_be_read_stops_nothing(store: CountingStore)
 async def test_only_what_may_be_known_is_listed(store: CountingStore) -> None:
     await write(store, "mine")
     await write(store, "theirs")
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, str, str]] = []
 
     def authorize(actor: str, action: str, scope: Scope) -> bool:
-        asked.append((actor, action))
+        asked.append((actor, action, scope.session_id))
         if scope.session_id == "broken":
             raise RuntimeError
         return scope.session_id == "mine"
@@ -180,8 +180,9 @@ async def test_only_what_may_be_known_is_listed(store: CountingStore) -> None:
         await index.look()
         await until(lambda: index.complete)
         assert names(index) == ["mine"]
-        assert {action for _, action in asked} == {"list"}
-        assert all(actor for actor, _ in asked)
+        assert {action for _, action, _ in asked} <= {"list", "read"}
+        assert {name for _, action, name in asked if action == "read"} <= {"mine"}
+        assert all(actor for actor, *_ in asked)
         reader = Reader(store, Source(None, authorize=authorize))
         assert [new.info.session_id for new in await Newest(reader, index).first(9, 9)] == ["mine"]
 
