@@ -293,10 +293,10 @@ def _guarded(
     def access(self: Any, args: Sequence[Any], more: Mapping[str, Any]) -> _Access:
         given = signature.bind_partial(self, *args, **more).arguments
         actor = given.get("actor")
-        scope = _scope_of(given, signature.parameters)
+        scope, is_scope = _scope_of(given, signature.parameters)
         asked = engine(self)
         who = actor if isinstance(actor, str) else asked.guard.actor()
-        return _Access(asked, name, action, who, scope)
+        return _Access(asked, name, action, who, scope, is_scope=is_scope)
 
     if inspect.iscoroutinefunction(method):
 
@@ -321,6 +321,7 @@ def _guarded(
     return look
 
 
+_NOBODY = Scope.of_stored("", "", "")
 _SESSIONS = ("session_id", "session", "scope", "call")
 _OWNERS = ("account_id", "user_id")
 
@@ -332,43 +333,48 @@ def _default(parameters: Mapping[str, inspect.Parameter], name: str) -> Any:
 
 def _scope_of(
     given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
-) -> Scope | None:
-    """Whose it is that a method is asked for; `None` where the method will refuse what it was given."""
+) -> tuple[Scope, bool]:
+    """Whose it is that a method is asked for, and whether that is a scope: else the method will refuse what it was given."""
     if not {*_SESSIONS, *_OWNERS}.intersection(parameters):
-        return Scope.of_stored(LISTED, LISTED, LISTED)
+        return Scope.of_stored(LISTED, LISTED, LISTED), True
     named = [given[name] for name in _SESSIONS if name in given]
     first = named[0] if named else None
     first = first[0] if isinstance(first, tuple) and first else first
     first = getattr(first, "scope", first)
     if isinstance(first, Scope):
-        return first
+        return first, True  # whatever its ids: such a session may be stored
     if isinstance(first, str):
-        return Scope.of_stored("", "", first)
+        return Scope.of_stored("", "", first), is_whole(first)
     if named:
-        return None
+        return _NOBODY, False
     owner = [given.get(name, _default(parameters, name)) for name in _OWNERS]
     account, user = (LISTED if each is None else each for each in owner)
-    return (
-        Scope.of_stored(account, user, LISTED)
-        if isinstance(account, str) and isinstance(user, str)
-        else None
-    )
+    if isinstance(account, str) and isinstance(user, str):
+        return Scope.of_stored(account, user, LISTED), True
+    return _NOBODY, False
 
 
 class _Access:
     """One access: refused before it begins, or told of when it ends."""
 
     def __init__(
-        self, engine: Any, door: str, action: Action, actor: str, scope: Scope | None
+        self,
+        engine: Any,
+        door: str,
+        action: Action,
+        actor: str,
+        scope: Scope,
+        *,
+        is_scope: bool,
     ) -> None:
         self.guard: AccessGuard = engine.guard
         self.engine, self.door, self.action, self.actor = engine, door, action, actor
-        self.scope = scope or Scope.of_stored("", "", "")
+        self.scope = scope
         self.is_asked = action not in (
             "inspect",
             "original",
         )  # these refuse with errors of their own
-        self.is_asked &= is_whole(self.scope.session_id)  # what is no id is refused by the method
+        self.is_asked &= is_scope
         self.answer: Any = ...
         self.began = time.perf_counter()
 

@@ -38,7 +38,10 @@ ALL, RANDOM = "all", "random"
 
 _SIGNS = re.compile(r"[^a-z0-9\u4e00-\u9fff]+")
 _ENDS = {
-    "PASSWORD": labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
+    "PASSWORD": labels(
+        "password|passwd|passphrase|passcode|pwd|密码|口令|密碼|dbpass|smtppass|mailpass|ftppass|mysqlpass|pgpass|"
+        "postgrespass|redispass|rootpass|adminpass|userpass|sshpass|loginpass|apppass|authpass"
+    ),
     "SECRET": labels(
         "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
         "cookie|cookies|密钥|秘钥|密鑰|令牌|凭证"

@@ -116,16 +116,21 @@ _COUNTED = re.compile(
 )
 
 
+OPTION = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
+"""The beginning of a command's option, of which a label is the end."""
+
+
 def _secret(label: Label) -> Bounds | None:
     text, word = label.text, label.text[label.start : label.end].lower()
     before = max(0, label.start - 24)
     if word == "key" and not _OWNERS.search(text, before, label.start):
         return None
-    if not label.joined or _COUNTED.search(text, before, label.start):
+    option = text[label.end].isspace() and OPTION.search(text, before, label.start)
+    if not (label.joined or option) or _COUNTED.search(text, before, label.start):
         return None
     start, end, quoted = cut(label)
     value = text[start:end]
-    if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
+    if len(value) < (12 if quoted or option else 16) or not value.isascii() or " " in value:
         return None
     if value[0] in ".<${" or "://" in value or (not quoted and is_code(label, value, "")):
         return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ce_engine.text.redaction.labelled import Label, Labelled, cut, is_code, labels, tail
+from ce_engine.text.redaction.labelled import OPTION, Label, Labelled, cut, is_code, labels, tail
 from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, password_value, words
 
 
-_FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
 _VALUE = "[!-~\u00a1-\u024f]{1,256}"
 
 _PROSE = words(
@@ -71,7 +70,7 @@ def password(label: Label) -> Bounds | None:
     start, end, quoted = cut(label)
     value, behind = text[start:end], text[end : end + 2]
     operator = label.tail["operator"]
-    flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
+    flag = text[label.end].isspace() and OPTION.search(text, max(0, label.start - 40), label.start)
     led = label.joined or flag or _marked_alone(label, start, end)
     if not led or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML

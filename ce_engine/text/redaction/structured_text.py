@@ -29,6 +29,7 @@ _BEGIN = r"(?P<quote>[\"'])(?P<value>[^\"'\n])"
 _TO_VALUE = rf"(?:{_FIELD}){{0,3}}?{_VALUE_KEY}"
 
 _IN_OBJECT = re.compile(rf"s?{_COLON}(?:\{{\s{{0,64}}{_TO_VALUE}|(?P<list>\[\s{{0,64}})){_BEGIN}")
+_DIRECT = re.compile(rf"{_COLON}{_BEGIN}")
 _BESIDE = re.compile(rf"{_MARK}\s{{0,4}},\s{{0,64}}(?P<pair>{_TO_VALUE})?{_BEGIN}")
 
 _BEFORE = re.compile(r"[\"']([^\"'\n]{0,48})\Z")
@@ -64,6 +65,12 @@ def _in_object(label: Label) -> Bounds | None:
         return None
     value = name.values == ALL or not (listed or name.values == RANDOM)
     return _accepted(label, Hint(name.inside, value, guess=name.values == RANDOM))
+
+
+def _direct(kind: str, label: Label) -> Bounds | None:
+    """`"db_pass": "..."`, `"authorization": "..."`: where the value looks like one, since words stand there, too."""
+    right = key_name(_name(label)).label == kind
+    return _accepted(label, Hint(kind, value=False)) if right else None
 
 
 def _beside(label: Label) -> Bounds | None:
@@ -118,6 +125,13 @@ STRUCTURED = (
         for kind, words in (("PASSWORD", _PASSWORDS), ("SECRET", _SECRETS))
         for tail, accept in ((_IN_OBJECT, _in_object), (_BESIDE, _beside))
     ),
+    *(
+        Labelled("structured_secret", kind, words, _DIRECT, partial(_direct, kind))
+        for kind, words in (
+            ("PASSWORD", labels("pass|pass-word|pass_word")),
+            ("SECRET", (*_SECRETS, "apikey")),
+        )
+    ),
     Labelled(
         "cookie",
         "SECRET",
@@ -150,6 +164,13 @@ COMMANDS = (
         r"(?i:\bcurl)(?=\s+(?:[-\"'$\\<]|[\w\-]+(?:://|[./:]\w)))(?:[^\n|;`&]|\\\n|&(?!&)){0,400}?"
         r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})",
     ),
+    _password(
+        "docker", r"\bdocker\s+login\b[^\n|;`&]{0,200}?\s-p\s{1,4}[\"']?([^\s\"'$<{]{1,128})"
+    ),
+    _password(
+        "<input",
+        r"(?i:<input\s(?=[^<>]{0,300}?\btype=[\"']?password\b)[^<>]{0,300}?\bvalue=)\"([^\"<>]{3,256})\"",
+    ),
     _password("sshpass", r"\bsshpass\s+-p\s{0,4}[\"']?([^\s\"'$<{]{1,128})"),
     _password("redis-cli", r"\bredis-cli\b[^\n|;`&]{0,200}?\s-a\s{1,4}[\"']?([^\s\"'$<{]{1,128})"),
     _password(
@@ -176,7 +197,8 @@ COMMANDS = (
         explicit=False,
     ),
     _password(
-        "<add", rf'(?i:<add\s[^<>]{{0,200}}?key="{_KEY_NAME}"\s{{1,4}}value=)"([^"<>]{{3,256}})"'
+        "value=",
+        rf'(?i:<(?:add|property|param|parameter|setting|entry)\s[^<>]{{0,200}}?(?:key|name)="{_KEY_NAME}"\s{{1,4}}value=)"([^"<>]{{3,256}})"',
     ),
     _password(
         "define(",

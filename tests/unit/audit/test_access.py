@@ -232,6 +232,24 @@ def test_a_forged_id_is_told_of_too(engine: ContextEngine, records: Records) -> 
     ]
 
 
+@pytest.mark.req("B-03", "B-05")
+@pytest.mark.parametrize("name", ["L" * 600, "x\ud800", ""], ids=["long", "half a sign", "empty"])
+def test_who_asks_for_a_session_that_nobody_could_name_now_is_asked_for_too(
+    engine: ContextEngine, records: Records, name: str
+) -> None:
+    """An earlier release, or an app that makes scopes of what it stored, may have one."""
+    odd = Scope.of_stored("acme", "li", name)
+    HostApp(engine, odd).ask("Where is the invoice?", SECRET)
+    engine.sync.flush()
+    records.clear()
+    with acting_as("eve"):
+        for door, way in ways(engine, odd).items():
+            if door not in OF_ALL:
+                attempt(way)
+                assert [record.status for record in records] == ["denied"], door
+                records.clear()
+
+
 @pytest.mark.req("B-05")
 async def test_the_actor_is_that_of_whoever_waits(records: Records) -> None:
     engine = create_context_engine(MemoryStore(), audit=records)

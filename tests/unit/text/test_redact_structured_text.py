@@ -42,6 +42,14 @@ DATA: list[tuple[Any, str, str]] = [
     ([{"名称": "登录口令", "值": "abc123"}], "abc123", "PASSWORD"),
     ([{"name": "访问令牌", "value": WORD}], WORD, "SECRET"),
     ({"密钥": {"当前": WORD}}, WORD, "SECRET"),
+    ({"host": "db1", "db_pass": "Hunter2zzz9!"}, "Hunter2zzz9!", "PASSWORD"),
+    ({"DB_PASS": "Hunter2zzz9!"}, "Hunter2zzz9!", "PASSWORD"),
+    ({"smtp": {"host": "m", "smtpPass": "Hunter2zzz9!"}}, "Hunter2zzz9!", "PASSWORD"),
+    ({"login": "ada", "login_pass": "Hunter2zzz9!"}, "Hunter2zzz9!", "PASSWORD"),
+    ({"Pass-Word": "Hunter2zzz9!"}, "Hunter2zzz9!", "PASSWORD"),
+    ([{"service": "x", "apikey": KEY}], KEY, "SECRET"),
+    ({"headers": {"authorization": KEY, "accept": "*/*"}}, KEY, "SECRET"),
+    ({"credentials": KEY}, KEY, "SECRET"),
 ]  # fmt: skip
 
 
@@ -166,6 +174,9 @@ def test_what_only_speaks_of_secrets_is_left(text: str) -> None:
         "define('DB_PASSWORD', '{}');",
         "setx API_KEY {}",
         "FROM x\nENV API_KEY {}\nRUN y",
+        "docker login -u ann -p {} registry",
+        '<property name="db.password" value="{}"/>',
+        '<input name="x" type="password" value="{}">',
         "https://host/login?user=ann&pass={}",
         "user=ann pass={}",
         'password = """{}"""',
@@ -180,6 +191,11 @@ def test_passwords_in_commands_and_in_files_of_programs(text: str) -> None:
     assert redacted(text.format(secret)) == text.format("[PASSWORD_1]")
 
 
+@pytest.mark.parametrize("option", ["token", "api-key", "secret", "client-secret", "auth-token"])
+def test_keys_behind_an_option_in_a_command(option: str) -> None:
+    assert redacted(f"mycli --{option} {KEY} run") == f"mycli --{option} [SECRET_1] run"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -187,6 +203,11 @@ def test_passwords_in_commands_and_in_files_of_programs(text: str) -> None:
         "mysql -P 3306 -protocol=tcp",
         "boarding pass: A1234",
         "bypass=1 and compass = 12",
+        '{"apikey": "string", "authorization": "required", "credentials": "same-origin"}',
+        '{"pass": true, "fail": 3, "pass": "12", "db_pass": "required"}',
+        '{"authorization": "https://example.com/oauth2/authorize-v2-endpoint"}',
+        "docker login -p",
+        "mycli --token reader --api-key production-key-name",
         "pass=93.5%, fail=6.5%, pass=1234567",
         "pass=true&pass=all",
         "user.password->c_str()",
