@@ -78,11 +78,17 @@ def one_line(text: str) -> str:
     return " ".join(neutral(text).split())
 
 
+_UNSEEN_IN_NAMES = re.compile(
+    "[\u034f\u115f\u1160\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
+)
+"""Joiners, variants, fillers and signs of music: they belong to words and emoji, and in a name nobody sees them."""
+
+
 def plain_name(text: str) -> str:
     """How a name reads: without what nobody sees, in plain small letters, its white space as single spaces."""
     if not text.isascii() or not text.isprintable():
         text = _HIDDEN.sub("", _TERMINAL.sub("", normalize("NFKC", text)))
-        text = text.replace("\u200c", "").replace("\u200d", "")
+        text = _UNSEEN_IN_NAMES.sub("", text)
     return " ".join(text.split()).casefold()
 
 

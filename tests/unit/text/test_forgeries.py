@@ -37,7 +37,7 @@ from ce_engine.schema.enums import BlockType
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from ce_engine.testing.scripted_llm import MockLlmAdapter
 from ce_engine.text.quote import _HIDDEN as HIDDEN
-from ce_engine.text.quote import MAX_NAME_CHARS, entry, neutral
+from ce_engine.text.quote import MAX_NAME_CHARS, entry, neutral, plain_name
 from ce_integrations.testing.forgeries import FORGERIES, judge, missing, words_of
 from tests.hosts.context_host import Notes
 
@@ -341,3 +341,10 @@ def test_a_run_of_joiners_is_read_from_one_of_its_signs() -> None:
 @pytest.mark.parametrize("text", ["", " \n ", "\u200b\u2060"])
 def test_a_text_of_which_nothing_is_left_is_one_marked_line(text: str) -> None:
     assert entry(text, "ann: ") == "| ann: "
+
+
+@pytest.mark.parametrize(
+    "sign", ["\ufe0f", "\ufe00", "\u2800", "\U0001d173", "\U000e0101", "\u3164"]
+)
+def test_a_sign_that_nobody_sees_makes_no_other_name(sign: str) -> None:
+    assert plain_name(f"sys{sign}tem{sign}") == "system"
