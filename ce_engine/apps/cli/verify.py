@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +23,7 @@ from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import SettingsVerification
 from ce_engine.stores import secret
+from ce_engine.stores.private_files import is_link
 from ce_engine.stores.urls import is_server, local_path
 
 
@@ -107,6 +109,10 @@ def verify(
     if anchor is not None and anchor != PRINTED and not Path(anchor).parent.is_dir():
         raise ConfigError(f"the folder of {anchor!r} is not there: nothing can be appended to it")
     file = Path(anchor) if anchor not in (None, PRINTED) else None
+    if file is not None and is_link(file) and not file.exists():
+        raise ConfigError(
+            f"{anchor!r} is a link to a file that is not there, and none is made: name the file itself"
+        )
     lines = text_of(file) if file is not None and file.exists() else ""
     found = asyncio.run(_verify((store, originals), session, account, user, lines, quiet=as_json))
     if as_json:
@@ -227,10 +233,16 @@ def _compared(
 
 def _append(file: Path, lines: Sequence[str]) -> None:
     try:
-        with file.open("a", encoding="utf-8") as opened:
+        opener = None if file.exists() else _new
+        with open(file, "a", encoding="utf-8", opener=opener) as opened:
             opened.writelines(f"{line}\n" for line in lines)
     except OSError as error:
         raise ConfigError(f"{str(file)!r} cannot be appended to: {error}") from error
+
+
+def _new(path: str, flags: int) -> int:
+    """A file that was not there a moment ago: through no link that came meanwhile."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _print_json(found: _Found, session: str | None) -> None:

@@ -100,10 +100,12 @@ class StoredSession:
         return new
 
     def emptied(self, scope: Scope) -> StoredSession:
-        """What stays when the session is deleted: numbers, and the envelopes of its events."""
-        head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
-        events = [row_rules.emptied(event, scope) for event in self.events]
-        return StoredSession(head, last_evidence=self.last_evidence, events=events)
+        """What stays when the session is deleted: numbers, the envelopes of its events, and what was found of them."""
+        head = replace(self.head, salt=b"", key_id="", ephemeral=False)
+        made = [row_rules.emptied(event, scope) for event in self.events]
+        events = [old if old == new else new for old, new in zip(self.events, made, strict=True)]
+        last, forged, older = self.last_evidence, self.forged, self.older
+        return StoredSession(head, last_evidence=last, events=events, forged=forged, older=older)
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
@@ -176,7 +178,10 @@ def _begin(
 ) -> SessionChange:
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
     new = old is None or old.head.is_deleted
-    kept = StoredSession(SessionHead()) if old is None else old.draft()
+    if old is None:
+        kept = StoredSession(SessionHead())
+    else:  # whatever somebody put to a deleted session since, no life begins with it
+        kept = old.emptied(scope) if new else old.draft()
     if new:
         _begin_life(scope, kept, asked, now, secret)
     row_rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
@@ -317,6 +322,8 @@ class SessionChange:
         things = (kept.messages, kept.evidence, kept.calls, kept.turns)
         self.removed = dict(zip(row_rules.REMOVED, map(len, things), strict=True))
         self.kept = kept.emptied(scope)
+        self.kept.head.epoch += 1
+        self.kept.forged, self.kept.older = "", 0  # which is said of what is gone
 
     def _delete_evidence(self, evidence_id: str) -> bool:
         kept, row = self.kept, self.kept.evidence.get(evidence_id)

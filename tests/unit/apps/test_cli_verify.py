@@ -128,6 +128,19 @@ def test_an_anchor_finds_a_file_that_was_put_back(
 
 
 @pytest.mark.req("B-01")
+def test_anchors_make_no_file_where_a_link_leads(at: tuple[str, ...], tmp_path: Path) -> None:
+    """A link to a file that is there is the user's own way to it."""
+    link, there = tmp_path / "anchors", tmp_path / "elsewhere"
+    link.symlink_to(there)
+    done = ce("verify", "--anchor", str(link), *at)
+    assert (done.exit_code, "is a link to a file that is not there" in done.stderr) == (1, True)
+    assert (link.is_symlink(), there.exists()) == (True, False)
+    there.touch()
+    assert ce("verify", "--anchor", str(link), *at).exit_code == 0
+    assert len(there.read_text("utf-8").splitlines()) == 3
+
+
+@pytest.mark.req("B-01")
 def test_anchors_are_printed_for_a_notary(at: tuple[str, ...]) -> None:
     done = ce("verify", "--anchor", "-", *at)
     lines = done.stdout.splitlines()

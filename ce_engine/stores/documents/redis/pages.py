@@ -223,7 +223,8 @@ def text_write(
     key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes, *, anew: bool
 ) -> TextWrite:
     """What makes `kept` of what is there; `anew` leaves nothing of that in any byte."""
-    if old is not None and not kept.head.is_deleted:
+    is_deletion = kept.head.is_deleted and old is not None and not old.kept.head.is_deleted
+    if old is not None and not is_deletion:
         kept.forged = kept.forged or old.wrong
     if old is not None and not anew:
         with sealing.of_session(key):

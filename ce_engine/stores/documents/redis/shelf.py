@@ -198,7 +198,9 @@ class Shelf:
         if mac_key is None or watermark is None:
             self._remember(session)
             return True
-        kept = session.kept.draft()
+        kept = session.kept
+        # What was deleted may hold what somebody put there since: it is not signed.
+        kept = kept.emptied(Scope.of_stored(*key)) if kept.head.is_deleted else kept.draft()
         kept.head.version = max(kept.head.version, watermark.stamp.version) + 1
         kept.head.epoch = max(kept.head.epoch, watermark.stamp.epoch) + 1
         return self._put(link, session, pages.text_write(key, session, kept, mac_key, anew=True))
