@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11390,
-    "ce_engine/audit": 4480,
+    "ce_engine/apps": 11410,
+    "ce_engine/audit": 4540,
     "ce_engine/memory": 760,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5000,
@@ -26,8 +26,8 @@ ROOMS = {
     "ce_engine/sessions": 1730,
     "ce_engine/stores": 8590,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5690,
-    "ce_engine/turns": 6080,
+    "ce_engine/text": 5720,
+    "ce_engine/turns": 6090,
     "ce_integrations": 40,
     "ce_integrations/calls": 1640,
     "ce_integrations/demo": 570,

@@ -145,8 +145,8 @@ def test_no_page_has_a_word_in_english(pages: TestClient) -> None:
             if part not in seen:
                 text = read(pages, part, **CHINESE)
                 seen[part] = english(text)
-                links = (each for each in links_of(text) if "?" in each and each not in seen)
-                links = [each for each in links if "order=" not in each]  # the same in other rows
+                there = (each for each in links_of(text) if "?" in each and each not in seen)
+                links = [each for each in there if "order=" not in each]  # the same in other rows
                 pairs = sum("/beside" in each for each in [*seen, *wanted])
                 wanted += [each for each in links if "/beside" not in each or pairs < MOST_PAIRS]
     pages.cookies.set("ce_columns", every)
