@@ -184,7 +184,6 @@ def deeper(
     user_id: object = None,
     conversation: object = None,
     speakers: frozenset[str] = frozenset(),
-    in_tools: bool = False,
 ) -> Step:
     """The step of an object that begins to work now, inside the one around it or as the first one.
 
@@ -210,7 +209,7 @@ def deeper(
         user_id=around.user_id if user_id is None else user_id,
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
-        in_tools=in_tools or around.in_tools or _is_in_tools(),
+        in_tools=around.in_tools or _is_in_tools(),
     )
 
 
