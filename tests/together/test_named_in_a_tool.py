@@ -100,7 +100,7 @@ def of_autogen(wire: Wire, look: Look) -> tuple[Any, Ask]:
 
 def of_langchain(wire: Wire, look: Look) -> tuple[Any, Ask]:
     told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
-    made = create_agent(ChatOpenAI(model=MODEL, **told), [look])
+    made: Any = create_agent(ChatOpenAI(model=MODEL, **told), [look])
     return made, lambda: made.invoke({"messages": [("user", "Look it up.")]})
 
 

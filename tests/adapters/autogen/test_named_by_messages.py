@@ -79,7 +79,7 @@ async def test_a_member_s_message_names_nobody(
     client: Any, engine: Any, stored: Any, told: dict[str, str]
 ) -> None:
     with Wire("Nothing.") as wire:
-        members = [Remote("remote", "Is elsewhere."), agent("helper", client(wire))]
+        members: list[Any] = [Remote("remote", "Is elsewhere."), agent("helper", client(wire))]
         team = RoundRobinGroupChat(members, max_turns=2)
         with install_ce(team, engine=engine):
             await team.run(task=TextMessage(source="user", content="Ask.", metadata=told))

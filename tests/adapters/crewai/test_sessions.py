@@ -125,10 +125,10 @@ def routed(llm: Any, made: Any, *, opened: bool = False) -> Any:
 
     class Routing(Flow[dict[str, Any]]):
         @start()
-        def ask(self) -> str:
+        def route(self) -> str:
             return str(llm.call([{"role": "user", "content": "Where to?"}]))
 
-        @listen(ask)
+        @listen(route)
         def go(self, answer: str) -> str:
             with ce_session("opened") if opened else nullcontext():
                 return str(made.kickoff(inputs=json.loads(answer)))
