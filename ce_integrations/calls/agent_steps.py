@@ -77,6 +77,10 @@ class Step:
         """Whether it is known whose it is."""
         return not (self.session_id is None and self.user_id is None)
 
+    def of_tools(self, alone: bool) -> Step:
+        """The step, as one in which tools run `alone`, if so."""
+        return replace(self, in_tools=True) if alone and not self.in_tools else self
+
     def info(self, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
         known: dict[str, Any] = {

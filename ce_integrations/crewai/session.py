@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from crewai import Agent, Crew, Flow
@@ -54,18 +53,14 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     inputs = given if isinstance(given, Mapping) else {}
     told = {} if names_nobody() else {**inputs, **kwargs}
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
-    step = deeper(
+    return deeper(
         subject,
         str(getattr(subject, "role", "")).strip(),
         owner.hooks,
         session_id=next((told[name] for name in names if told.get(name)), None),
         user_id=told.get("user_id"),
         conversation=subject,
-    )
-    if step.in_tools or not isinstance(subject, AGENTS):
-        return step
-    # Its tools are known by events alone, and it runs nothing else of the app's.
-    return replace(step, in_tools=True)
+    ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else
 
 
 def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
