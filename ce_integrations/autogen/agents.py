@@ -18,6 +18,7 @@ from ce_integrations.calls.agent_steps import (
     Step,
     deeper,
     in_step,
+    names_nobody,
     sent_from_here,
     sent_from_nowhere,
     stepping,
@@ -135,7 +136,9 @@ def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
     name, session_id, user_id, names = type(subject).__name__, None, None, frozenset[str]()
     with suppress(Exception):  # an app's own class may do anything
         name, names = str(getattr(subject, "name", name)), frozenset(speakers(subject))
-        session_id, user_id = _said(args[0] if args else kwargs.get("messages", kwargs.get("task")))
+        if not names_nobody(may_be_sent=True):
+            told = args[0] if args else kwargs.get("messages", kwargs.get("task"))
+            session_id, user_id = _said(told)
     return deeper(
         subject,
         name,

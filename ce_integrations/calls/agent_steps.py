@@ -14,6 +14,7 @@ from typing import Any
 from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settled
 from ce_integrations.calls.hooks import Hooks
+from ce_integrations.calls.open_turn import call_around
 from ce_integrations.calls.tool_events import at_work
 from ce_integrations.identity.session import CallInfo, chosen_session
 from ce_integrations.identity.team_role import chosen_role
@@ -45,6 +46,7 @@ class Step:
         conversation: the object that keeps the messages, as in `CallInfo`; the outermost one.
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
+        in_tools: whether nothing of the app's runs inside but tools that a model calls, and what they call.
         at_work: what runs of the app's call; it is over where nothing does.
     """
 
@@ -57,6 +59,7 @@ class Step:
     conversation: object = None
     context: Context | None = None
     speakers: frozenset[str] = frozenset()
+    in_tools: bool = False
     at_work: set[object] = field(default_factory=set)
 
     @contextmanager
@@ -68,6 +71,15 @@ class Step:
             yield
         finally:
             self.at_work.discard(token)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is known whose it is."""
+        return not (self.session_id is None and self.user_id is None)
+
+    def of_tools(self, alone: bool) -> Step:
+        """The step, as one in which tools run `alone`, if so."""
+        return replace(self, in_tools=True) if alone and not self.in_tools else self
 
     def info(self, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
@@ -107,15 +119,28 @@ def governing_step() -> Step | None:
     return step if step is not None and step.hooks is not None and step.hooks.active else None
 
 
-def names_nobody(agents: tuple[type, ...] = ()) -> bool:
-    """Whether arguments here are a model's words, or may be: in a tool that it called. They say whose nothing is.
+def names_nobody(*, may_be_sent: bool = False) -> bool:
+    """Whether arguments say whose nothing is here: in a tool they are a model's words, and may be anywhere inside.
+
+    The app names whom it works for where it begins, or by `ce_session`; what is inside is theirs.
 
     Args:
-        agents: types of agents inside of which nothing of the app's runs but tools, for a framework whose tools
-            are known by its events alone.
+        may_be_sent: they came with a message, which may be a client's or another agent's: where the app says
+            `ce_session` they say nothing, and only what it begins with says whose it is.
     """
-    step = step_around()
-    return at_work().subject is not None or (step is not None and isinstance(step.subject, agents))
+    around, (said, is_guess) = _running(), chosen_session.heard()
+    is_inside = around is not None and around.subject is not None
+    is_said = said is not None and not is_guess
+    if _is_in_tools() or (is_said if may_be_sent else is_inside and is_said):
+        return True
+    return is_inside and (may_be_sent or (around is not None and around.is_named))
+
+
+def _is_in_tools() -> bool:
+    """Whether a model called what runs here; also where its run has left us behind."""
+    step = _step.get()
+    is_called = at_work().subject is not None or call_around() is not None
+    return is_called or (step is not None and step.in_tools)
 
 
 def sent_from_here() -> Step:
@@ -124,7 +149,8 @@ def sent_from_here() -> Step:
     What the app says here holds there, too.
     """
     around = _running()
-    return _first(_here()) if around is None else replace(around, context=settled())
+    sent = _first(_here()) if around is None else replace(around, context=settled())
+    return replace(sent, in_tools=_is_in_tools())
 
 
 def _running() -> Step | None:
@@ -187,6 +213,7 @@ def deeper(
         user_id=around.user_id if user_id is None else user_id,
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
+        in_tools=around.in_tools or _is_in_tools(),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, SupportsFloat, TypeVar
@@ -18,7 +18,7 @@ from ce_integrations.identity.session import CallInfo
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
-__all__ = ["OpenRuns", "Work", "as_text", "at_work", "retrieved_doc", "working"]
+__all__ = ["OpenRuns", "Work", "as_text", "at_tool", "at_work", "retrieved_doc", "working"]
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -183,6 +183,11 @@ def working(
         yield
     finally:
         unset(_at_work, token)
+
+
+def at_tool(_: object, tool: object, /, *__: object, **___: object) -> AbstractContextManager[None]:
+    """Say so of the tool whose method is called with a model's arguments: `within(at_tool)`, for all that runs it."""
+    return working(tool, None, retrieves=False)
 
 
 def retrieved_doc(

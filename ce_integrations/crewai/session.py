@@ -51,7 +51,7 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         return None
     given = kwargs.get("inputs", args[0] if args else None)
     inputs = given if isinstance(given, Mapping) else {}
-    told = {} if names_nobody(AGENTS) else {**inputs, **kwargs}
+    told = {} if names_nobody() else {**inputs, **kwargs}
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
     return deeper(
         subject,
@@ -60,7 +60,7 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         session_id=next((told[name] for name in names if told.get(name)), None),
         user_id=told.get("user_id"),
         conversation=subject,
-    )
+    ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else
 
 
 def _copied(original: Callable[..., Any]) -> Callable[..., Any]:

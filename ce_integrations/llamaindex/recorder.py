@@ -11,7 +11,7 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
-from ce_integrations.calls.tool_events import retrieved_doc
+from ce_integrations.calls.tool_events import at_tool, retrieved_doc
 from ce_integrations.install.class_adapter import Entry, SharedMark
 from ce_integrations.llamaindex.mapper import media_of
 from ce_integrations.llamaindex.marked_parts import owner_of
@@ -23,7 +23,7 @@ from ce_integrations.llamaindex.spans import (
     what_a_span_tells,
 )
 from ce_integrations.mapping.content_blocks import media_digests
-from ce_integrations.wrapping.function_kinds import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind, within
 from ce_integrations.wrapping.guard import Guard
 
 
@@ -186,5 +186,6 @@ MAKERS: tuple[Entry, ...] = (
     (Dispatcher, _entering, "span_enter"),
     (Dispatcher, _ending, "span_exit"),
     (Dispatcher, _dropping, "span_drop"),
+    (BaseTool, within(at_tool), "__call__ call acall"),
 )
-"""Methods of a dispatcher: its handlers' own exceptions are swallowed, and its lists are the app's."""
+"""Methods of a dispatcher: its handlers' own exceptions are swallowed, and its lists are the app's. And of tools."""

@@ -29,7 +29,7 @@ ROOMS = {
     "ce_engine/text": 5720,
     "ce_engine/turns": 6090,
     "ce_integrations": 40,
-    "ce_integrations/calls": 1640,
+    "ce_integrations/calls": 1660,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from crewai import Flow
-from crewai.flow.flow import start
+from crewai.flow.flow import listen, start
 from crewai.tools import tool
 
 from ce_engine import Scope, SessionDocument
@@ -111,3 +113,79 @@ def test_what_a_model_gives_a_tool_names_nobody(install: Any, engine: Any, sessi
             outer.kickoff(inputs={"text": "lane?", "session_id": "main", "user_id": "eve"})
         assert [rule in str(body) for body in wire.bodies] == [False] * 3
     assert {each.user_id for each in sessions()} == {"eve"}
+
+
+ADA = {"session_id": "main", "user_id": "ada"}
+EVE = {"session_id": "eves", "user_id": "eve"}
+RULE = "Say no more than is asked. 少说。"
+
+
+def routed(llm: Any, made: Any, *, opened: bool = False) -> Any:
+    """A flow that starts a crew with what its model answered."""
+
+    class Routing(Flow[dict[str, Any]]):
+        @start()
+        def route(self) -> str:
+            return str(llm.call([{"role": "user", "content": "Where to?"}]))
+
+        @listen(route)
+        def go(self, answer: str) -> str:
+            with ce_session("opened") if opened else nullcontext():
+                return str(made.kickoff(inputs=json.loads(answer)))
+
+    return Routing(suppress_flow_events=True)
+
+
+@pytest.mark.parametrize(
+    ("around", "inputs", "whose"),
+    [
+        (nullcontext, EVE, ("eve", "eves")),
+        (lambda: ce_session("eves", user_id="eve"), {}, ("eve", "eves")),
+        (lambda: ce_session("eves"), {}, ("", "eves")),
+        (nullcontext, {"id": "eves"}, ("", "eves")),
+    ],
+    ids=["inputs", "block", "block of no user", "id"],
+)
+def test_what_a_model_answered_names_nobody_inside(
+    install: Any, engine: Any, sessions: Any, around: Any, inputs: Any, whose: tuple[str, str]
+) -> None:
+    """Parsed and passed on by the app, it is no more than an answer."""
+    engine.sync.constraints.create(Scope(**ADA), RULE)
+    with Wire([json.dumps({"text": "the gate?", **ADA}), "So."]) as wire:
+        made = crew(task(agent(model(wire))))
+        flow = routed(model(wire), made)
+        with install(flow, engine=engine), install(made, engine=engine), around():
+            flow.kickoff(inputs=inputs)
+        assert [RULE in str(body) for body in wire.bodies] == [False] * 2
+    assert {(each.user_id, each.session_id) for each in sessions()} == {whose}
+
+
+def test_a_block_inside_opens_another_session(install: Any, engine: Any, sessions: Any) -> None:
+    """It is the app's own code; the user is the one outside."""
+    with Wire([json.dumps({"text": "the gate?", **ADA}), "So."]) as wire:
+        made = crew(task(agent(model(wire))))
+        flow = routed(model(wire), made, opened=True)
+        with install(flow, engine=engine), install(made, engine=engine):
+            flow.kickoff(inputs=EVE)
+    found = {(each.user_id, each.session_id) for each in sessions()}
+    assert found == {("eve", "eves"), ("eve", "opened")}
+
+
+def test_what_a_model_gives_a_function_that_it_runs_itself_names_nobody(
+    install: Any, engine: Any, sessions: Any
+) -> None:
+    engine.sync.constraints.create(Scope(**ADA), RULE)
+    with Wire([tool_calls([("lookup", {"user_id": "ada"})]), text("Nothing.")]) as wire:
+        made, llm = crew(task(agent(model(wire)), "What of {user_id}?")), model(wire)
+
+        def lookup(user_id: str) -> str:
+            return str(made.kickoff(inputs={**ADA, "user_id": user_id}))
+
+        schema = {"type": "object", "properties": {"user_id": {"type": "string"}}}
+        told = {"name": "lookup", "description": "Look.", "parameters": schema}
+        asked = [{"role": "user", "content": "Look Ada up."}]
+        with install(llm, engine=engine), install(made, engine=engine):
+            tools = [{"type": "function", "function": told}]
+            llm.call(asked, tools=tools, available_functions={"lookup": lookup})
+        assert [RULE in str(body) for body in wire.bodies] == [False] * 2
+    assert {each.user_id for each in sessions()} == {""}

@@ -6,7 +6,9 @@ import asyncio
 import copy
 import gc
 import inspect
+import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.utils import Secret
 
-from ce_engine import ConfigError, ContextEngine, UnsupportedTargetError
+from ce_engine import ConfigError, ContextEngine, Scope, UnsupportedTargetError
 from ce_integrations import install_ce as install_on_anything
 from ce_integrations.haystack import install_ce
 from ce_integrations.identity.session import ce_session
@@ -311,3 +313,53 @@ def test_eight_threads_share_a_pipeline(
 
 def heard(body: Any) -> str:
     return f"heard: {body['messages'][-1]['content']}"
+
+
+@component
+class Front:
+    """Takes what the app says of whom it asks for."""
+
+    @component.output_types(messages=list[ChatMessage])
+    def run(self, user_id: str, session_id: str, question: str) -> dict[str, Any]:
+        return {"messages": said(question)}
+
+
+def fronted(llm: Any) -> Pipeline:
+    made = Pipeline()
+    made.add_component("front", Front())
+    made.add_component("llm", llm)
+    made.connect("front.messages", "llm.messages")
+    return made
+
+
+@component
+class Hand:
+    """Hands what a model answered to another pipeline."""
+
+    def __init__(self, to: Pipeline) -> None:
+        self.to = to
+
+    @component.output_types(text=str)
+    def run(self, replies: list[ChatMessage]) -> dict[str, Any]:
+        done = self.to.run({"front": json.loads(replies[0].text or "")})
+        return {"text": done["llm"]["replies"][0].text}
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("around", [nullcontext, lambda: ce_session("eves")], ids=["", "block"])
+def test_what_a_model_answered_names_nobody_inside(
+    engine: ContextEngine, model: MakeModel, kept: Stored, around: Any
+) -> None:
+    """Parsed and passed on by the app, it is no more than an answer."""
+    rule = "Say no more than is asked. 少说。"
+    engine.sync.constraints.create(Scope(session_id="main", user_id="ada"), rule)
+    answer = json.dumps({"question": "the gate?", "session_id": "main", "user_id": "ada"})
+    with Wire([answer, "So."]) as wire:
+        inner, outer = fronted(model(wire)), fronted(model(wire))
+        outer.add_component("hand", Hand(inner))
+        outer.connect("llm.replies", "hand.replies")
+        eve = {"question": "Where to?", "session_id": "eves", "user_id": "eve"}
+        with install_ce(outer, engine=engine), install_ce(inner, engine=engine), around():
+            outer.run({"front": eve})
+        assert [rule in str(body) for body in wire.bodies] == [False] * 2
+    assert {(each.user_id, each.session_id) for each in kept.sessions()} == {("eve", "eves")}
