@@ -296,8 +296,7 @@ class PastSession:
             for m in found
             if m.text not in GONE
         )
-        if counter is not None:
-            self._settle(counter, found)
+        self._settle(counter, found)
         told = any(p.code.endswith(("MATERIALS", "RULES")) for p in self.problems)
         if (changed := sum(m.text in GONE for m in found)) and not told:
             self.say(
@@ -313,11 +312,12 @@ class PastSession:
             )
         return found
 
-    def _settle(self, counter: StandInCounter, materials: Sequence[Material]) -> None:
+    def _settle(self, counter: StandInCounter | None, materials: Sequence[Material]) -> None:
         recorded = self.row.report.get("payload_tokens", {}).get("rules")
         rules = [m for m in materials if m.context == RULES]
         is_noted = any(m.context == NOTED for m in materials)  # both are told as one sum
-        if recorded and not is_noted and any(m.text in GONE for m in rules):
+        is_gone = any(m.text in GONE for m in rules)
+        if counter is not None and recorded and is_gone and not is_noted:
             text = Sections(self.config(), counter.text).text(RULES, rules)
             counter.settle(text, recorded)
 

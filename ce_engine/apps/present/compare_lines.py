@@ -245,6 +245,16 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             tokens=total.tokens_apart,
             count=total.beside.apart,
         )
+    yield from _billed_notes(comparison, say)
+    for code, times in total.degradation_codes.items():
+        meaning = code_words(code, say)
+        known = say(": ") + meaning if meaning != code else ""
+        yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + known
+
+
+def _billed_notes(comparison: Comparison, say: Say) -> Iterator[str]:
+    """Of which calls it is not known what was billed, and of which it is taken."""
+    total = comparison.total
     if total.cost and total.cost.unpriced:
         models = _models(total.cost.unpriced_models, say)
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
@@ -253,10 +263,6 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
             "of {count} calls no provider told what it had cached: the cost takes it that what begins alike was",
             count=total.cached_untold,
         )
-    for code, times in total.degradation_codes.items():
-        meaning = code_words(code, say)
-        known = say(": ") + meaning if meaning != code else ""
-        yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + known
 
 
 COLUMNS = (

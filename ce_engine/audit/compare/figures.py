@@ -228,10 +228,7 @@ def figures(
         cacheable=sum(cacheable(call, table) for call in paid),
         prompt_tokens=sum(call.prompt or 0 for call in paid),
         completion_tokens=sum(call.completion for call in paid),
-        provider_cached=_told_cached(paid),
-        usage_told=sum(call.prompt is not None for call in paid),
-        cached_untold=sum(c.cached is None and bool(c.prefix) and not is_free(c) for c in paid),
-        failed_untold=sum(is_free(call) for call in paid),
+        **_told(paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),
         latency_ms=_spread(call.latency_ms for call in paid),
@@ -253,6 +250,21 @@ def figures(
 def _counters(calls: Iterable[CallRecord]) -> tuple[str, ...]:
     """What counted their tokens."""
     return tuple(sorted({call.counter for call in calls if call.counter}))
+
+
+def _told(paid: Sequence[CallRecord]) -> dict[str, Any]:
+    """What providers told, and of how many calls."""
+    return {
+        "provider_cached": _told_cached(paid),
+        "usage_told": sum(call.prompt is not None for call in paid),
+        "cached_untold": sum(map(_is_cached_untold, paid)),
+        "failed_untold": sum(is_free(call) for call in paid),
+    }
+
+
+def _is_cached_untold(call: CallRecord) -> bool:
+    """Whether what a call's provider had cached is not known, and may be something."""
+    return call.cached is None and bool(call.prefix) and not is_free(call)
 
 
 def _told_cached(calls: Iterable[CallRecord]) -> int | None:

@@ -65,9 +65,7 @@ async def _page(request: Request, name: str) -> Response:
     in_part = _in_part(found, document, turns, answers.get(found.id))
     _mark(made, in_part, say)
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
-    disagreements = await asyncio.to_thread(
-        _disagreements, turns, document, found, answers.get(found.id)
-    )
+    disagreements = await asyncio.to_thread(_disagreements, turns, document, found, answers)
 
     def address(node: Node) -> str:
         if node.kind == "evidence":
@@ -188,9 +186,10 @@ def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list
 
 
 def _disagreements(
-    turns: list[TurnRow], document: SessionDocument, found: Trace, own: int | None
+    turns: list[TurnRow], document: SessionDocument, found: Trace, answers: Mapping[str, int]
 ) -> list[tuple[int, Disagreement]]:
-    """The conflicts in which what is shown takes part, each once: as an answer's `own` turn met it, else the first that did."""
+    """The conflicts in which what is shown takes part, each once: as an answer's own turn met it, else the first that did."""
+    own = answers.get(found.id)
     ids = {item.ref.evidence_id for item in found.evidence}
     made: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
     known = Disagreements(document, turns)
