@@ -160,6 +160,12 @@ class JsonWalk:
         done = self._redactor.redact_field(key, text, self._numbering, self._locale)
         if not done.count:
             return item
+        label, begin = _label(item, done.text, key, hint)
+        begins_alike = text[:begin] == done.text[:begin]
+        if label and begins_alike and not self._redactor.is_placeholder(done.text[begin:]):
+            # Without what was taken out it reads as what goes whole, and would where it is looked at once more.
+            self._hit([f"key_{label.lower()}"])
+            return text[:begin] + self._numbering.placeholder(label, text[begin:], self._locale)
         self._hit(done.rules)
         return done.text
 
