@@ -28,7 +28,7 @@ THERE_ALREADY = "there_already"
 PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
 
-JOINED = 2
+JOIN_TOKENS = 2
 """Tokens that a text may cost more or less where another one stands beside it than did."""
 
 UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
@@ -85,7 +85,9 @@ def same_choice(chosen: Selection, report: Mapping[str, Any]) -> bool:
     """Whether a turn that is made again chooses what it chose, by its stored report, though a text may not be there any more."""
     more = chosen.outcome.used - report.get("token_used", 0)
     recorded = report.get("prune_decisions", ())
-    return abs(more) <= JOINED and _fates(recorded, _is_any) == _fates(_plain(chosen), _is_any)
+    return abs(more) <= JOIN_TOKENS and _fates(recorded, _is_no_rule) == _fates(
+        _plain(chosen), _is_no_rule
+    )
 
 
 def _is_near(chosen: Selection, report: Mapping[str, Any]) -> bool:
@@ -102,7 +104,7 @@ def _is_looked_at(name: str) -> bool:
     return name.startswith(RECALLED)
 
 
-def _is_any(name: str) -> bool:
+def _is_no_rule(name: str) -> bool:
     """A rule may cost another count of tokens than what says that its text is gone."""
     return not is_rule(name)
 

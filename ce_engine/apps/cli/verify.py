@@ -233,14 +233,14 @@ def _compared(
 
 def _append(file: Path, lines: Sequence[str]) -> None:
     try:
-        opener = None if file.exists() else _new
+        opener = None if file.exists() else _open_new
         with open(file, "a", encoding="utf-8", opener=opener) as opened:
             opened.writelines(f"{line}\n" for line in lines)
     except OSError as error:
         raise ConfigError(f"{str(file)!r} cannot be appended to: {error}") from error
 
 
-def _new(path: str, flags: int) -> int:
+def _open_new(path: str, flags: int) -> int:
     """A file that was not there a moment ago: through no link that came meanwhile."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 

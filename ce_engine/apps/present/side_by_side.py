@@ -9,13 +9,15 @@ from itertools import pairwise
 
 from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.apps.present.links import Links, arguments
+from ce_engine.apps.present.what_if_view import quoted_ids
+from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.replay import Explanation, Replay, SentPart
 from ce_engine.schema.rows import TurnRow
 
 
-QUOTED, LEFT_OUT, NOWHERE = "quoted", "left out", ""
-"""What became of a message in the turn that does not send it: `NOWHERE` is that its session has none that says so."""
+NOWHERE = ""
+"""What became of a message in the turn that does not send it, where its session has none that says so: else `QUOTED` or `LEFT_OUT`."""
 
 NEAR = 20
 """Messages behind the place of another among which its like is looked for."""
@@ -37,7 +39,7 @@ class Side:
     """Of the messages that went out, without what was put before them."""
     _messages: dict[str, Message] = field(init=False)
     _stored: dict[Key, str] = field(init=False)
-    _quoted: frozenset[str] = field(init=False)
+    _quoted: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         stored = self.links.document.session.messages
@@ -46,7 +48,7 @@ class Side:
         until = self._until()
         earlier = ((name, m) for name, m in self._messages.items() if (m.seq or 0) <= until)
         self._stored = {(m.role.value, _plain(_said(m))): name for name, m in earlier}
-        self._quoted = _quoted(self.found) if self.found is not None else frozenset()
+        self._quoted = quoted_ids(self.found) if self.found is not None else set()
 
     def _until(self) -> int:
         """The place of the newest message that the turn knew."""
@@ -162,12 +164,6 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _quoted(found: Explanation) -> frozenset[str]:
-    """What stands quoted before a question, by the ids of messages and evidence."""
-    standing = {name for each in found.earlier for name in each.ids}
-    return frozenset(standing | {piece.id for piece in found.brought_in})
-
-
 def counterpart(
     document: SessionDocument,
     turns: Sequence[TurnRow],
@@ -213,4 +209,4 @@ def _asked(
     return list(zip(keys, found.values(), strict=True))
 
 
-__all__ = ["LEFT_OUT", "NOWHERE", "QUOTED", "Pair", "Side", "counterpart", "pairs"]
+__all__ = ["NOWHERE", "Pair", "Side", "counterpart", "pairs"]

@@ -116,7 +116,7 @@ class WhatIfView:
         self.was = _fates(self.sent, self.why, self._messages)
         self.then = _fates(self.instead, self.why_instead, self._messages)
         self.twice = tuple(
-            len(_quoted(why) & {part.message_id for part in sent.parts})
+            len(quoted_ids(why) & {part.message_id for part in sent.parts})
             for sent, why in ((self.sent, self.why), (self.instead, self.why_instead))
         )
         self.changes = list(self._changes())
@@ -366,7 +366,7 @@ def _standing(why: Explanation) -> set[str]:
     return {name for each in why.earlier for name in each.ids}
 
 
-def _quoted(why: Explanation) -> set[str]:
+def quoted_ids(why: Explanation) -> set[str]:
     """What stands quoted before a question, by the ids of messages and evidence."""
     now = {piece.id for piece in why.brought_in if piece.kind in ("message", "evidence")}
     return now | _standing(why)
@@ -399,4 +399,4 @@ def _by_key(sent: Sent) -> dict[Key, SentPart]:
     }
 
 
-__all__ = ["WORDS", "Change", "Fate", "SumLine", "WhatIfView"]
+__all__ = ["WORDS", "Change", "Fate", "SumLine", "WhatIfView", "quoted_ids"]

@@ -228,7 +228,7 @@ def figures(
         cacheable=sum(cacheable(call, table) for call in paid),
         prompt_tokens=sum(call.prompt or 0 for call in paid),
         completion_tokens=sum(call.completion for call in paid),
-        **_told(paid),
+        **_provider_figures(paid),
         cost=_cost(paid, prices) if prices else None,
         beside=_beside(calls, table),
         latency_ms=_spread(call.latency_ms for call in paid),
@@ -252,7 +252,7 @@ def _counters(calls: Iterable[CallRecord]) -> tuple[str, ...]:
     return tuple(sorted({call.counter for call in calls if call.counter}))
 
 
-def _told(paid: Sequence[CallRecord]) -> dict[str, Any]:
+def _provider_figures(paid: Sequence[CallRecord]) -> dict[str, Any]:
     """What providers told, and of how many calls."""
     return {
         "provider_cached": _told_cached(paid),

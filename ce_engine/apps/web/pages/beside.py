@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 
@@ -17,9 +17,7 @@ from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.output import moment, number, percent
 from ce_engine.apps.present.report_lines import sent_words
 from ce_engine.apps.present.side_by_side import (
-    LEFT_OUT,
     NOWHERE,
-    QUOTED,
     Pair,
     Side,
     counterpart,
@@ -31,6 +29,7 @@ from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.stored_turn import MadeAgain, StoredTurn, made_again, stored_turn
 from ce_engine.audit.compare.costs import is_free
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED
 from ce_engine.schema.rows import SessionInfo
 from ce_engine.schema.scope import Scope
 
@@ -47,7 +46,7 @@ FATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class Choice:
     """Which turn of which session stands beside the page's own."""
 
     user: str
@@ -55,7 +54,7 @@ class Other:
     turn: str
 
     @classmethod
-    def of(cls, request: Request) -> Other | None:
+    def of(cls, request: Request) -> Choice | None:
         """What is asked for; `None` where nobody has chosen yet."""
         query = request.query_params
         name = query.get("with", "").strip()
@@ -70,13 +69,13 @@ async def beside(request: Request) -> Response:
     with reader.looking("ui beside", "read", scope):
         stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         again = await made_again(reader, stored, say)
-    chosen = Other.of(request)
+    chosen = Choice.of(request)
     if chosen is None:
         offered = await _offered(request, scope)
         return page(request, "beside_choice.html", scope=scope, turn=stored.at + 1, offered=offered)
     other_scope = await reader.scope(chosen.user, chosen.session)
     with reader.looking("ui beside", "read", other_scope):
-        other = await _other(reader, stored, other_scope, chosen.turn)
+        other = await _chosen_turn(reader, stored, other_scope, chosen.turn)
         other_again = await made_again(reader, other, say)
     both = await asyncio.to_thread(_pairs, (stored, again), (other, other_again))
     return page(
@@ -89,12 +88,12 @@ async def beside(request: Request) -> Response:
         other_turn=other.at + 1,
         other_count=len(other.turns),
         figures=_figures(
-            _facts(reader, stored, again, say), _facts(reader, other, other_again, say)
+            dict(_facts(reader, stored, again, say)), dict(_facts(reader, other, other_again, say))
         ),
         problems=[each for each in (again.problem, other_again.problem) if each],
-        unequal=[
+        is_other=any(
             each.replay is not None and not each.replay.same_choice for each in (again, other_again)
-        ],
+        ),
         runs=[(is_same, [*those]) for is_same, those in groupby(both, lambda pair: pair.is_same)],
         fates={fate: say(words) for fate, words in FATES.items()},
     )
@@ -109,7 +108,7 @@ async def _offered(request: Request, scope: Scope) -> list[SessionInfo]:
     return [*islice(chain(own, others), MOST_SESSIONS)]
 
 
-async def _other(reader: Reader, stored: StoredTurn, scope: Scope, choice: str) -> StoredTurn:
+async def _chosen_turn(reader: Reader, stored: StoredTurn, scope: Scope, choice: str) -> StoredTurn:
     """The turn that is asked for, else the one that answers the same question.
 
     Raises:
@@ -133,14 +132,10 @@ def _pairs(*both: tuple[StoredTurn, MadeAgain]) -> list[Pair]:
     return [*pairs(*sides)] if len(sides) == len(both) else []
 
 
-def _facts(reader: Reader, stored: StoredTurn, again: MadeAgain, say: Say) -> dict[str, str]:
-    """A turn in figures, by their names."""
-    return dict(_told(reader, stored, again, say))
-
-
-def _told(
+def _facts(
     reader: Reader, stored: StoredTurn, again: MadeAgain, say: Say
 ) -> Iterator[tuple[str, str]]:
+    """A turn in figures, each with its name."""
     row, report, at = stored.row, stored.report, stored.at
     calls, numbers = calls_of(stored.document, stored.turns), range(1, len(stored.turns) + 1)
     yield say("framework"), row.framework
@@ -162,7 +157,7 @@ def _told(
         yield from turn_lines(SessionCosts.of(calls, reader.prices, numbers), at, say)
 
 
-def _figures(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, str, str]]:
+def _figures(one: Mapping[str, str], other: Mapping[str, str]) -> list[tuple[str, str, str]]:
     names = dict.fromkeys([*one, *other])
     rows = [(name, one.get(name, ""), other.get(name, "")) for name in names]
     return [row for row in rows if {*row[1:]} - {"", "0", "-"}]
