@@ -360,9 +360,9 @@ class DeleteSession:
     """Delete all content of a session, and its key; it stands alone in its group (A-30).
 
     Rows go; of events the envelopes stay, with `payload`, `tags`, `meta` and `nonce` empty (those of
-    earlier deletions stay as they are), and `event` is appended. The epoch moves, numbers go on, and
-    the session is as good as not there but for its events: the next write begins it anew, with a salt
-    of its own. `PutResult.removed` counts messages, evidences, tool_calls and turns.
+    earlier deletions stay as they are), and `event`, of type `deleted`, is appended. The epoch moves,
+    numbers go on, and the session is as good as not there but for its events: the next write begins it
+    anew, with a salt of its own. `PutResult.removed` counts messages, evidences, tool_calls and turns.
 
     Raises:
         SessionNotFoundError: there is no session, or it was deleted already.

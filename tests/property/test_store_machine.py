@@ -18,7 +18,7 @@ from ce_engine.errors import ContextEngineError
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import EvidenceLinks, Message, ModelUsage, SessionDocument, Task
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, TaskStatus, TurnStatus
-from ce_engine.schema.events import ContentCheck
+from ce_engine.schema.events import ContentCheck, Event, EventType
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -118,13 +118,18 @@ marks = st.builds(
     CutMark, NAMES, st.sampled_from(["drop", "shorten"]), NAMES, st.integers(0, 9), NAMES
 )
 summaries = st.builds(samples.summary, NAMES, TEXTS, st.integers(0, 3))
+
+
+def event(kind: str, name: str, text: str, turn: str | None) -> Event:
+    payload: dict[str, Any] = {"x": text, text: [1]}
+    made = samples.event(name and f"v{name}", payload=payload, turn_id=turn, meta={"m": text})
+    made.event_type = kind
+    return made
+
+
+names_of_events = st.just("") | NAMES
 events = st.builds(
-    lambda name, text, turn: samples.event(
-        name and f"v{name}", payload={"x": text, text: [1]}, turn_id=turn, meta={"m": text}
-    ),
-    st.just("") | NAMES,
-    TEXTS,
-    st.none() | NAMES,
+    event, st.just(EventType.MESSAGE_APPENDED), names_of_events, TEXTS, st.none() | NAMES
 )
 placeholders = st.builds(Placeholder, NAMES, st.binary(max_size=2), st.integers(1, 9))
 
@@ -183,7 +188,8 @@ def put(names: list[str], plain: bool, version: int | None) -> Call:
     return call
 
 
-deletions = st.builds(lambda event: [DeleteSession(event)], events)
+deleted = st.builds(event, st.just(EventType.DELETED), names_of_events, TEXTS, st.none() | NAMES)
+deletions = st.builds(lambda event: [DeleteSession(event)], deleted)
 
 steps = st.one_of(
     st.builds(group, deletions, versions),
