@@ -91,7 +91,9 @@ def _put_once(table: Table) -> Command:
 NEW_SESSION = inserting(_s)
 _BEGUN = ("salt", "key_id", "ephemeral", "project_id", "created_at")
 BEGIN_ANEW = Command(
-    update(_s).where(_s.c.id == _THIS).values({name: bindparam(name) for name in _BEGUN})
+    update(_s)
+    .where(_s.c.id == _THIS)
+    .values({name: bindparam(name) for name in _BEGUN} | {"summary": None, "meta": None})
 )
 END_SESSION = Command(
     update(_s)

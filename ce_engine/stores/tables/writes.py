@@ -68,8 +68,10 @@ def apply(
     if not writes:
         return PutResult(success=True, version=there)
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    known = found
+    known, planted = found, 0
     if found is None or new:
+        if found is not None:
+            planted = _clear(connection, found["id"])
         asked_for = asked or _by_itself(scope, secret())
         _begin(connection, scope, asked_for, now, found["id"] if found else None)
         found = head_of(connection, scope)
@@ -77,6 +79,8 @@ def apply(
     head = Head(*(found[name] for name in ("id", *sql.MOVING)))
     row_rules.check_key(scope, writes, found["key_id"], head.epoch)
     macs = macs_of(scope, secret(), found, known)
+    if planted:
+        macs.of_session(FORGED)
     frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
     salt = bytes(found["salt"])
     change = TableChange(
@@ -108,6 +112,11 @@ def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values
     elif of_head(before, chain_keys(secret, scope.key).own) != before["head_mac"]:
         made.of_session(FORGED)
     return made
+
+
+def _clear(connection: Connection, deleted: int) -> int:
+    """Take out what somebody put into a deleted session since, and count it: no life begins with it."""
+    return sum(command.run(connection, {"this": deleted}) for command in sql.CLEAR.values())
 
 
 def _by_itself(scope: Scope, secret: bytes) -> CreateSession:

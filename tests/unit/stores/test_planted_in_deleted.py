@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, create_engine, insert, select
+from sqlalchemy.engine import make_url
 
 from ce_engine import (
     ContextEngine,
@@ -21,8 +24,11 @@ from ce_engine import (
 )
 from ce_engine.stores.documents.redis import RedisStore
 from ce_engine.stores.documents.redis.server_url import place_of
+from ce_engine.stores.tables import tables
+from ce_engine.stores.tables.statements import CLEAR
 from tests.hosts import redis_host
 from tests.hosts.redis_host import client_of
+from tests.postgres_server import IS_THERE, new_schema
 
 
 SCOPE = Scope(session_id="s", user_id="u")
@@ -185,3 +191,66 @@ def test_a_snapshot_of_a_deleted_session_begins_no_life(tmp_path: Path) -> None:
     assert contents(app) == [QUESTION, "let me look"]
     app.sync.close()
     assert verified(url).status == "tampered"
+
+
+@contextmanager
+def tables_of(url: str) -> Iterator[Connection]:
+    name = "sqlite" if url.startswith("sqlite") else "postgresql+psycopg"
+    engine = create_engine(make_url(url).set(drivername=name))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def rows_of(url: str) -> dict[str, list[dict[str, Any]]]:
+    """All rows of sessions' content, by their tables."""
+    with tables_of(url) as connection:
+        return {
+            table.name: [dict(row) for row in connection.execute(select(table)).mappings()]
+            for table in tables.metadata.sorted_tables
+            if table in CLEAR
+        }
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ce.db'}"
+    elif not IS_THERE:
+        pytest.skip("no PostgreSQL here")
+    else:
+        with new_schema() as url:
+            yield url
+
+
+@pytest.mark.parametrize("goes_on", ["the app", "a new process"])
+@pytest.mark.req("B-01", "A-30")
+def test_rows_of_a_deleted_session_begin_no_life(database: str, goes_on: str) -> None:
+    app = opened(database)
+    two_turns(app)
+    before = rows_of(database)
+    app.sync.delete_session(SCOPE)
+    with tables_of(database) as connection:
+        for table in tables.metadata.sorted_tables:
+            for row in before.get(table.name, ()):
+                connection.execute(insert(table), row)
+    going_on = app if goes_on == "the app" else opened(database)
+    sent = turn(going_on, QUESTION, "let me look")
+    assert "100 euro" not in sent
+    assert contents(going_on) == [QUESTION, "let me look"]
+    name = tables.messages.name
+    assert len(rows_of(database)[name]) < len(before[name])
+    assert verified(database).status == "tampered"
+    for engine in {app, going_on}:
+        engine.sync.close()
+
+
+@pytest.mark.req("B-01", "A-30")
+def test_rows_that_begin_again_unharmed_are_accused_of_nothing(database: str) -> None:
+    app = opened(database)
+    two_turns(app)
+    app.sync.delete_session(SCOPE)
+    turn(app, QUESTION, "let me look")
+    assert contents(app) == [QUESTION, "let me look"]
+    assert verified(database).status == "deleted"
+    app.sync.close()
