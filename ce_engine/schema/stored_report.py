@@ -134,5 +134,7 @@ def _wrong(
         shape.validate_python(value, strict=strict)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        return [name or str(each["loc"][0]) for each in found if each["type"] != _NEWER]
+        places = [each["loc"] for each in found if each["type"] != _NEWER]
+        # A name that is no Unicode text stands at no place.
+        return [name or (str(place[0]) if place else "report") for place in places]
     return []

@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1500,
     "ce_engine/schema": 3120,
     "ce_engine/sessions": 1730,
-    "ce_engine/stores": 8590,
+    "ce_engine/stores": 8600,
     "ce_engine/testing": 2440,
     "ce_engine/text": 5720,
     "ce_engine/turns": 6090,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ce_engine.errors import ContextEngineError
@@ -39,6 +39,7 @@ from ce_engine.schema.rows import (
     PutPlaceholders,
     PutSummary,
     PutTurn,
+    SessionInfo,
     ToolCallRow,
     UpsertTasks,
     Write,
@@ -55,6 +56,7 @@ from tests.postgres_server import IS_THERE, new_schema
 
 
 Call = Callable[[Store, Scope], Awaitable[Any]]
+Run = list[tuple[tuple[str, str], Call]]
 
 EXAMPLES = 60
 NAMES = st.sampled_from("12345")
@@ -201,6 +203,17 @@ steps = st.one_of(
     st.builds(put, st.lists(NAMES.map("m{}".format), max_size=3), st.booleans(), versions),
 )
 
+U_S1, U_S2, _ = SCOPES
+NO_TEXT: Run = [(U_S1, group([PutTurn(samples.turn("t1", report={"\ud83d": None}))], None))]
+"""A report with a name that is no Unicode text."""
+SAME_TIME: Run = [
+    (U_S1, group([AppendMessages([])], None)),
+    (U_S2, put([], False, None)),
+    (U_S1, group([DeleteSession(event(EventType.DELETED, "", "", None))], None)),
+    (U_S1, put([], False, None)),
+]
+"""Two sessions that change at the same time; the one that was made first lives its second life."""
+
 
 class Ticking:
     """A clock and ids that go on by one with every question."""
@@ -243,6 +256,13 @@ async def everything(store: Store, scope: Scope) -> list[Any]:
         await store.list_evidences(scope, EvidenceFilter(types=[EvidenceType.RAG_DOC], limit=2)),
         await store.list_context_blocks(scope, BlockFilter(min_priority=Priority.MEDIUM)),
         await store.list_tasks(scope),
+    ]
+
+
+async def lists(store: Store, account: str) -> list[list[SessionInfo]]:
+    return [
+        await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
+        for who in ("u", "", None)
     ]
 
 
@@ -290,9 +310,11 @@ def test_any_store_is_the_memory_store(
     accounts, clocks = count(), [Ticking() for _ in range(5)]
     stores = open_all(tmp_path, server, clocks)
 
+    @example(NO_TEXT)
+    @example(SAME_TIME)
     @settings(max_examples=EXAMPLES)
     @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))
-    def compare(run: list[tuple[tuple[str, str], Call]]) -> None:
+    def compare(run: Run) -> None:
         account = f"a{next(accounts)}"  # the same stores for all examples: each has its account
         for clock in clocks:
             clock.begin()
@@ -307,12 +329,8 @@ def test_any_store_is_the_memory_store(
                 expected, *found = [await everything(store, scope) for store in stores]
                 assert found == [expected] * len(found)
                 assert [await unverified(store, scope) for store in stores] == [()] * len(stores)
-            for who in ("u", "", None):
-                listed = [
-                    await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
-                    for store in stores
-                ]
-                assert listed == [listed[0]] * len(stores)
+            listed = [await lists(store, account) for store in stores]
+            assert listed == [listed[0]] * len(stores)
 
         asyncio.run(main())
 

@@ -60,7 +60,7 @@ class StoredSession:
 
     head: SessionHead
     made_at: str = ""
-    """When the store made it, whatever its document says."""
+    """When the store first made it, whatever its document says; a deletion changes nothing of it."""
     last_evidence: int = 0
     last_accessed_at: str = ""
     access_count: int = 0
@@ -104,8 +104,9 @@ class StoredSession:
         head = replace(self.head, salt=b"", key_id="", ephemeral=False)
         made = [row_rules.emptied(event, scope) for event in self.events]
         events = [old if old == new else new for old, new in zip(self.events, made, strict=True)]
-        last, forged, older = self.last_evidence, self.forged, self.older
-        return StoredSession(head, last_evidence=last, events=events, forged=forged, older=older)
+        left = StoredSession(head, made_at=self.made_at, last_evidence=self.last_evidence)
+        left.events, left.forged, left.older = events, self.forged, self.older
+        return left
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
@@ -205,7 +206,7 @@ def _begin_life(
     head = kept.head
     head.salt, head.key_id, head.ephemeral = asked.salt, asked.key_id, asked.ephemeral
     head.created_at, head.project_id = asked.at or now, scope.project_id
-    kept.made_at = now
+    kept.made_at = kept.made_at or now
 
 
 @dataclass(slots=True)
