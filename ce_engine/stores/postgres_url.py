@@ -20,6 +20,11 @@ def psycopg_url(url: str) -> URL:
     from sqlalchemy.engine import make_url  # noqa: PLC0415 - URLs are looked at without it
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
 
+    if url.partition("?")[0].count("@") > 1:
+        raise StoreUrlError(
+            "a postgresql: URL has more than one '@' before its options: in a user or password write %40 for it, "
+            "%2F for '/', %3F for '?' and %23 for '#'"
+        )
     cure = "Write postgresql+psycopg://user:password@host:5432/database?sslmode=verify-full"
     try:
         made = make_url(url)
@@ -34,8 +39,8 @@ def psycopg_url(url: str) -> URL:
 
 def place_of(url: str) -> str:
     """Host and database, as sentences name them: neither user nor password nor options."""
-    whole = url.partition("://")[2]
-    rest = whole.partition("?")[0]
-    if "/" not in rest and "@" in whole:  # the `?` is one of a password that was not escaped
-        rest = whole.rpartition("@")[2].partition("?")[0]
-    return f"postgresql://{rest.rpartition('@')[2]}"
+    place, _, options = url.partition("://")[2].partition("?")
+    if "@" in options and (":" in place or "/" not in place):
+        # Nobody knows whether the `?` is one of a password that was not escaped.
+        place = "***"
+    return f"postgresql://{place.rpartition('@')[2]}"

@@ -43,7 +43,7 @@ def scheme_of(url: str) -> str:
         return scheme
     if mark and scheme == "memory":
         if rest.strip("/"):
-            raise StoreUrlError(f"memory:// takes no path; found {url!r}")
+            raise StoreUrlError(f"memory:// takes no path; found {masked(url)!r}")
         return scheme
     if mark and scheme in _REDIS:
         return "redis"
@@ -95,9 +95,9 @@ def folder_path(url: str) -> Path:
     """
     rest = url.partition(":")[2]
     if rest.startswith("//") and not rest.startswith("///"):
-        name = rest.lstrip("/") or "sessions"
+        name = "sessions" if "@" in rest else rest.lstrip("/") or "sessions"
         raise StoreUrlError(
-            f"{url!r} names a host, which a file store has not. Write file:{name} for a folder from "
+            f"{masked(url)!r} names a host, which a file store has not. Write file:{name} for a folder from "
             f"here, or file:///{name} for one from the root."
         )
     if "?" in rest:
@@ -119,9 +119,9 @@ def sqlite_path(url: str) -> Path:
     """
     rest = url.partition("://")[2]
     if not rest.startswith("/"):
-        name = rest or "ce.db"
+        name = "ce.db" if "@" in rest else rest or "ce.db"
         raise StoreUrlError(
-            f"{url!r} names no file: a path follows three slashes. Write sqlite:///{name}, or "
+            f"{masked(url)!r} names no file: a path follows three slashes. Write sqlite:///{name}, or "
             "memory:// for a store that is not kept."
         )
     path = rest[1:]
@@ -139,12 +139,14 @@ def masked(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     if not mark:  # no URL, but maybe half of one
         return f"***@{url.rpartition('@')[2]}" if "@" in url else url
-    if scheme.lower() in ("sqlite", "memory"):
+    if rest.startswith("/"):
         return url
     place, question, options = rest.partition("?")
+    if "@" in options:  # nobody knows whether the `?` is one of a password that was not escaped
+        return f"{scheme}://***"
     who, at, host = place.rpartition("@")
     user, colon, _ = who.partition(":")
-    if "@" in options or ":" in user:  # a password that was not escaped
-        return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    if ":" in user:
+        return f"{scheme}://***@{host}"
     options = _SECRET.sub(r"\1***", options)
     return f"{scheme}://{user}{':***' if colon else ''}{at}{host}{question}{options}"

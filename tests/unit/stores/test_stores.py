@@ -17,7 +17,7 @@ from ce_engine.stores.documents.file import FileStore, shelf
 from ce_engine.stores.documents.memory import MemoryStore
 from ce_engine.stores.postgres_url import place_of
 from ce_engine.stores.tables import SqlStore
-from ce_engine.stores.urls import folder_path, sqlite_path
+from ce_engine.stores.urls import folder_path, masked, sqlite_path
 from ce_engine.testing import StoreContract
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_settings import SettingsContract
@@ -207,8 +207,42 @@ def test_a_password_is_not_repeated(url: str) -> None:
 
 
 def test_a_place_is_named_without_half_of_a_password() -> None:
-    assert place_of("postgresql://me:pass?word@host/db?sslmode=off") == "postgresql://host/db"
+    assert place_of("postgresql://me:pass?word@host/db?sslmode=off") == "postgresql://***"
     assert place_of("postgresql://host/db?application_name=a@b") == "postgresql://host/db"
+
+
+@pytest.mark.parametrize("more", ["", "?sslmode=disable", "?bad=1", "#frag"])
+@pytest.mark.parametrize("server", ["host:1/db", "host:1", "host:1/0", "host:port/0", "/0", ""])
+@pytest.mark.parametrize(
+    "scheme", ["postgresql", "postgres", "redis", "sqlite", "file", "memory", "mysql"]
+)
+def test_a_password_that_was_not_escaped_is_in_no_message(
+    scheme: str, server: str, more: str
+) -> None:
+    shapes = [
+        "{}",
+        "{}/x",
+        "x/{}",
+        "x?{}",
+        "{}?x=1",
+        "x@{}",
+        "x#{}",
+        "x/?{}",
+        "x/y?z@{}@",
+        "x/{}?q",
+        "[{}",
+        "5/{}?q",
+    ]
+    for shape in shapes:
+        url = f"{scheme}://me:{shape.format('Hunter2')}@{server}{more}"
+        shown = [masked(url), place_of(url)]
+        try:
+            store = open_store(url)
+        except StoreUrlError as error:
+            shown += [str(error), str(error.__cause__)]
+        else:
+            shown += [store.url, repr(store)]
+        assert "Hunter2" not in str(shown), url
 
 
 def test_a_configuration_shows_neither_key_nor_password() -> None:

@@ -117,7 +117,7 @@ def place_of(url: str) -> Place:
         raise StoreUrlError(
             f"the redis:// URL is not understood: its host or port. {_EXAMPLE}"
         ) from None
-    shown = masked(_without_password(url))
+    shown = masked(url)
     if not host:
         raise StoreUrlError(f"{shown!r} names no host. {_EXAMPLE}")
     database = parts.path.strip("/") or "0"
@@ -158,10 +158,3 @@ def _expire_s(text: str, shown: str) -> int:
             f"{shown!r}: expire is a number of seconds, or one with s, m, h or d: expire=7d"
         )
     return seconds
-
-
-def _without_password(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    user, at, server = rest.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{scheme}{mark}{name}{colon and ':***'}{at}{server}"
