@@ -20,16 +20,16 @@ def psycopg_url(url: str) -> URL:
     from sqlalchemy.engine import make_url  # noqa: PLC0415 - URLs are looked at without it
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
 
-    if url.partition("?")[0].count("@") > 1:
-        raise StoreUrlError(
-            "a postgresql: URL has more than one '@' before its options: in a user or password write %40 for it, "
-            "%2F for '/', %3F for '?' and %23 for '#'"
-        )
     cure = "Write postgresql+psycopg://user:password@host:5432/database?sslmode=verify-full"
     try:
         made = make_url(url)
     except (ArgumentError, ValueError):
         raise StoreUrlError(f"a postgresql: URL is not understood. {cure}") from None
+    if "@" in (made.host or ""):
+        raise StoreUrlError(
+            "a postgresql: URL has more '@' than the one before its host: in a user or password write %40 for it, "
+            "%2F for '/', %3F for '?' and %23 for '#'"
+        )
     if made.drivername.lower() not in ("postgres", "postgresql", "postgresql+psycopg"):
         raise StoreUrlError(f"the driver of {made.drivername}:// is not known here. {cure}")
     if not made.database:

@@ -180,6 +180,8 @@ def test_the_url_wins_then_the_variable_then_the_default(
         ("file:sessions?mode=ro", "options after '?'"),
         ("postgresql+asyncpg://host/db", "Write postgresql+psycopg://"),
         ("postgresql://host", "names no database"),
+        ("postgresql://me:p@ss@host/db", "write %40 for it"),
+        ("postgresql://me:p/a?s@s@host/db", "write %40 for it"),
     ],
 )
 def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> None:
