@@ -44,7 +44,7 @@ _ENDS = {
     ),
     "SECRET": labels(
         "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
-        "cookie|cookies|密钥|秘钥|密鑰|令牌|凭证"
+        "cookie|cookies|jwt|bearer|sshkey|密钥|秘钥|密鑰|令牌|凭证"
     ),
     "STUDENT_ID": labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
 }
@@ -115,6 +115,10 @@ def key_name(key: str) -> KeyName:
 def sensitive_key(key: str, value: str) -> str | None:
     """Return the label of all that stands under a JSON key, or None for a key that says nothing."""
     label = key_name(key).label
+    if key.lower() == "pass":  # or what a test says of itself
+        return (
+            "PASSWORD" if has_any(value, DIGITS) and password_value(value, explicit=False) else None
+        )
     if label == "PASSWORD" and value.startswith(("/", "~")) and key.lower().endswith("pwd"):
         return None  # a working directory
     if label == "SECRET" and "=" not in value and key.lower().endswith(("cookie", "cookies")):

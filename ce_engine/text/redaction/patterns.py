@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/6"
+VERSION = "patterns/7"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {
@@ -100,6 +100,19 @@ def _tokens() -> dict[str, Token]:
         ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
         ("service_token", "EAA", rf"{word}{{80,}}"),
         ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){word}{{20,}}(?!\w)"),
+        ("model_provider_key", "sk-lf-", "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        ("model_provider_key", "sk_", "[0-9a-f]{48}(?![0-9A-Za-z])"),
+        ("shop_token", "EAAA", rf"{url}{{60}}(?!{url})"),
+        ("cloud_key", "v1.0-", "[0-9a-f]{24}-[0-9a-f]{100,}"),
+        ("service_token", "glc_ nfp_ pnu_ pnb_ fo1_ fm2_", rf"{url}{{36,}}"),
+        ("service_token", "vercel_blob_rw_ pscale_tkn_ pscale_oauth_ pscale_pw_", r"[\w.\-]{32,}"),
+        ("service_token", "bkua_ pul-", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+        ("service_token", "rubygems_", "[0-9a-f]{48}"),
+        ("service_token", "cio", rf"(?=[A-Za-z]{{0,31}}[0-9]){word}{{32}}(?!\w)"),
+        ("service_token", "secret_", rf"(?=[A-Za-z]{{0,42}}[0-9]){word}{{43}}(?!\w)"),
+        ("service_token", "pat", rf"{word}{{14}}\.[0-9a-f]{{64}}"),
+        ("service_token", "sk.eyJ", rf"{url}{{20,}}\.{url}{{16,}}"),
+        ("private_key", "AGE-SECRET-KEY-1", "[0-9A-Z]{58}"),
         ("bot_token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{word}{{20,26}}\.{url}{{6}}\.{url}{{27,}}"),
     )  # fmt: skip
     return {
@@ -230,8 +243,18 @@ SHAPES = (
         r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
     ),
     _secret(
+        "service_token", ".atlasv1.", rf"(?<!\w)([A-Za-z0-9]{{14}}\.atlasv1\.{_URL_SAFE}{{60,80}})"
+    ),
+    _secret("google_key", "1//0", rf"(?<![\w:/])(1//0{_URL_SAFE}{{40,200}})", looks_random),
+    _secret(
+        "private_key",
+        "private-lines:",
+        r"Private-Lines:[ \t]{0,4}[0-9]{1,3}((?:\s{1,4}[A-Za-z0-9+/=]{4,80}(?![\w\-:])){1,99})",
+    ),
+    _secret(
         "shared_signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/_\-]{30,200}={0,2})", looks_random
     ),
+    _secret("url_token", "://", rf"://({_URL_SAFE}{{20,255}})@(?=[A-Za-z0-9\[])", looks_random),
     _in_url("", r"[^\s/@\"'<>]{1,128}(?:@[^\s/@?#&,;\"'<>]{1,128}){0,4}"),
     # Drivers of databases take a `/` in it; a port is none, nor the path behind `git@host:`.
     _in_url("@", r"(?!port/|[0-9]{1,5}/)[^\s/@?#&=\"'<>]{1,64}(?:/[^\s/@?#&=\"'<>]{0,64}){1,4}"),

@@ -157,15 +157,45 @@ def _password(needs: str, pattern: str, *, explicit: bool = True) -> Shape:
     return Shape("command_password", "PASSWORD", needs, re.compile(pattern), accept)
 
 
+_WITHIN = r"[^\n|;`&]{0,200}?"
+_BEFORE_PASSWORDS = (
+    ("docker", rf"docker\s+login\b{_WITHIN}\s-p\s{{1,4}}"),
+    ("zip", rf"(?:un)?zip\s(?:{_WITHIN}\s)?(?-i:-P)\s{{0,4}}"),
+    ("7z", rf"7za?\s(?:{_WITHIN}\s)?-p(?=\S)"),
+    ("openssl", rf"openssl\s{_WITHIN}\s-(?:k\s{{1,4}}|pass(?:in|out)?\s{{1,4}}pass:)"),
+    ("keytool", rf"keytool\s(?:{_WITHIN}\s)?-(?:src|dest)?(?:store|key)pass\s{{1,4}}"),
+    ("useradd", rf"useradd\s(?:{_WITHIN}\s)?(?-i:-p)\s{{1,4}}"),
+    ("usermod", rf"usermod\s(?:{_WITHIN}\s)?(?-i:-p)\s{{1,4}}"),
+    ("<<<", r"passwd\b[^\n|;`&]{0,80}<<<\s{0,4}"),
+    ("securestring", r"ConvertTo-SecureString\s{1,4}(?:-String\s{1,4})?(?=[\"'])"),
+    ("net use", rf"net\s+use\s{_WITHIN}/user:\S{{1,64}}\s{{1,4}}(?!/)"),
+    ("vault login", r"vault\s+login\s{1,4}(?:token=)?(?!-|\w{1,30}=)"),
+    ("configure set", rf"configure\s+set\s{{1,4}}{_KEY_NAME}(?:_access_key)?\s{{1,4}}"),
+    ("_authtoken", r"_authToken[ =]{1,4}"),
+)
+"""A word of a command, and the command up to its password."""
 COMMANDS = (
     _password(
         "curl",
         # With an option or an address behind it, and before the end of that command.
         r"(?i:\bcurl)(?=\s+(?:[-\"'$\\<]|[\w\-]+(?:://|[./:]\w)))(?:[^\n|;`&]|\\\n|&(?!&)){0,400}?"
-        r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"']{1,128})",
+        r"\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$<{]{0,64}:([^\s\"']{1,128})",
+    ),
+    *(
+        _password(needs, rf"(?i:\b{before})[\"']?([^\s\"'$<{{]{{4,256}})")
+        for needs, before in _BEFORE_PASSWORDS
     ),
     _password(
-        "docker", r"\bdocker\s+login\b[^\n|;`&]{0,200}?\s-p\s{1,4}[\"']?([^\s\"'$<{]{1,128})"
+        "chpasswd",
+        r"[\"'\s][\w.\-]{1,64}:([^\s\"'$]{4,128})[\"']?\s{0,4}\|\s{0,4}(?:sudo\s)?chpasswd\b",
+    ),
+    _password(
+        "sqlplus",
+        r"(?i:\bsqlplus)\s{1,4}(?:-\w{1,8}\s{1,4}){0,3}[^\s/\"'$]{1,64}/([^\s@/\"'$]{4,128})(?=[@\s]|\Z)",
+    ),
+    _password(
+        "--password-stdin",
+        r"\b(?:echo|printf)\s(?:-n\s)?[\"']?([^\s\"'$<{|]{4,256})[\"']?\s{0,4}\|[^\n|]{0,200}\s--password-stdin\b",
     ),
     _password(
         "<input",

@@ -110,10 +110,34 @@ def test_a_label_in_other_forms(text: str, secret: str, label: str) -> None:
         "pcsk_" + "aB3dE4fG5h_" * 5,
         "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
         "OTk4NjIyNDgzNDcxOTI1MjQ4.Gl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWsabcde",
+        "sk-lf-0a1b2c3d-1f2e-3d4c-5b6a-0a1b2c3d4e5f",
+        "sk_" + "0a1b2c3d" * 6,
+        "EAAA" + "aB3dE4fG5h_-" * 5,
+        "v1.0-" + "0a1b2c3d" * 3 + "-" + "0a1b2c3d" * 18 + "4e",
+        *(f"{name}{'aB3dE4fG5h' * 4}" for name in ("glc_", "nfp_", "pnu_", "pnb_", "fo1_", "fm2_")),
+        "vercel_blob_rw_" + "aB3dE4fG5h" * 2 + "_" + "aB3dE4fG5h" * 3,
+        *(f"pscale_{kind}_{'aB3.E4-G5_' * 4}x" for kind in ("tkn", "oauth", "pw")),
+        "bkua_" + "0a1b2c3d" * 5,
+        "pul-" + "0a1b2c3d" * 5,
+        "rubygems_" + "0a1b2c3d" * 6,
+        "cio" + "aB3dE4fG" * 4,
+        "secret_" + "aB3dE4fG5h" * 4 + "iJk",
+        "pat" + "aB3dE4fG5hJ7kL" + "." + "0a1b2c3d" * 8,
+        "sk.eyJ" + "aB3dE4fG5h" * 4 + "." + "aB3dE4fG5h" * 2,
+        "AGE-SECRET-KEY-1" + "Q7P4" * 14 + "ZX",
+        "aB3dE4fG5hJ7kL.atlasv1." + "aB3dE4fG5h_-" * 5 + "abcdef9",
+        "1//0" + "aB3dE4fG5h_-" * 5,
     ],
 )
 def test_keys_of_more_vendors(secret: str) -> None:
     assert redacted(f"use {secret} 吧") == "use [SECRET_1] 吧"
+
+
+def test_the_lines_of_a_putty_key() -> None:
+    key = "PuTTY-User-Key-File-3: ssh-ed25519\nPublic-Lines: 1\n{}\nPrivate-Lines: 2{}\nPrivate-MAC: 0a1b"
+    lines = "\n" + "aB3/E4+G5h" * 6 + "\n" + "aB3/E4+G5h" * 2 + "=="
+    public = "cD5/F4+G5h" * 6
+    assert redacted(key.format(public, lines)) == key.format(public, "[SECRET_1]")
 
 
 def test_the_signature_of_a_shared_url() -> None:
@@ -146,6 +170,13 @@ LEFT = [
     'the password "Enter your password" field, password "string", with password \'\'',
     "changed the password to something else; set password to null; reset my password to continue",
     "SKYSCRAPER SK1234 fw_initializeConfiguration fw_bar sig=abc figd_ SKIP_THIS_TEST_FOR_NOW_PLEASE",
+    "sk_initialize secret_of_the_universe_and_everything_else_we_know pattern.match pat.compile cioran pul-up",
+    "EAAAAAAA v1.0-beta.3 secret_" + "manager_for_the_production_environment_of_x glc_1 nfp_value",
+    "the path 1//02 and 1//0/a; Private-Lines: none; secret_" + "abcdefghij" * 4 + "klm",
+    "zip -r x.zip . && unzip x.zip -d out; 7z a x.7z -mx9; openssl rand -hex 32; vault login -method=userpass",
+    "passwd ada; useradd -m -s /bin/bash ada; sqlplus /nolog; sqlplus / as sysdba; aws configure set region eu-west-1",
+    "echo $PASS | docker login --password-stdin; curl -u : https://a.b/; keytool -list -storepass $PASS",
+    '{"pass": "12 of 14", "fail": "2 of 14"}, {"pass": true}, {"bearer": null}',
     "MTk4 is base64; OTHER.MODULE.ATTRIBUTE_NAME_THAT_IS_LONG_ENOUGH_TO_MATCH",
     "密码“不能为空”，密码 → 输入框，<b>密码：</b>必填，把密码改成了新的",
     '{"名称": "密码", "值": "string"}, {"密码": {"类型": "字符串"}}',
@@ -160,6 +191,24 @@ def test_what_only_speaks_of_secrets_is_left(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "vault login {}",
+        "vault login token={}",
+        "echo {} | docker login -u me --password-stdin",
+        "npm config set //registry.example/:_authToken {}",
+        "aws configure set aws_secret_access_key {}",
+        "curl -u :{} https://example.com",
+        "echo 'ada:{}' | sudo chpasswd",
+        "passwd ada <<< {}",
+        "useradd -m -p {} ada",
+        "zip -P {} x.zip y",
+        "unzip -o -P '{}' x.zip",
+        "7z x a.7z -p{}",
+        "openssl enc -aes-256-cbc -k {} -in x",
+        "openssl rsa -passin pass:{} -in x",
+        "keytool -list -storepass {} -alias x",
+        "sqlplus -S ada/{}@db",
+        'ConvertTo-SecureString -String "{}" -AsPlainText',
+        r"net use \\\\h\s /user:ada {}",
         "sshpass -p {} ssh host",
         "sshpass -p '{}' ssh host",
         "redis-cli -h host -a {} ping",
