@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ PAIR = 2
 
 JOIN_TOKENS = 2
 """Tokens that a text may cost more or less where another one stands beside it than did."""
+
+_PLACEHOLDER = re.compile(r"\[[^\W\d]\w{0,30}_[0-9]+\]")
 
 UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
 
@@ -83,11 +86,13 @@ def explanation(
 
 def same_choice(chosen: Selection, report: Mapping[str, Any]) -> bool:
     """Whether a turn that is made again chooses what it chose, by its stored report, though a text may not be there any more."""
-    more = chosen.outcome.used - report.get("token_used", 0)
-    recorded = report.get("prune_decisions", ())
-    return abs(more) <= JOIN_TOKENS and _fates(recorded, _is_no_rule) == _fates(
-        _plain(chosen), _is_no_rule
-    )
+    outcome, recorded = chosen.outcome, report.get("prune_decisions", ())
+    if _fates(recorded, _is_no_rule) != _fates(_plain(chosen), _is_no_rule):
+        return False
+    quoted = (*outcome.contexts.values(), *(pin.text for pin in outcome.pins.values()))
+    # A placeholder may cost other tokens than the value that went out.
+    is_same = abs(outcome.used - report.get("token_used", 0)) <= JOIN_TOKENS
+    return is_same or any(map(_PLACEHOLDER.search, quoted))
 
 
 def _is_near(chosen: Selection, report: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ce_engine.audit.past_summaries import summaries_of_then
 from ce_engine.audit.rules_sent import GONE, is_rule, rule_of_then
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError
@@ -32,7 +33,6 @@ from ce_engine.turns.report.archive import (
     expanded,
     kind_of,
     material_mac,
-    summary_mac,
     system_mac,
 )
 
@@ -119,11 +119,10 @@ class PastSession:
     def _keep_summaries(self) -> None:
         """The summaries that the turn knew, as far as they still say the same."""
         wanted = dict(self.archive.get("summaries", ()))
-        for row in self.state.summaries:
-            if wanted.get(row.anchor_message_id) == summary_mac(self.fingerprinter, row):
-                self.view.summaries[row.anchor_message_id] = row
+        known = summaries_of_then(self.view, wanted, self.state.summaries, self.bring() or None)
+        self.view.summaries |= known
         if gone := len(wanted) - len(self.view.summaries):
-            self.say("SUMMARY", f"{gone} summaries say something else since, or are gone")
+            self.say("SUMMARY", f"summaries whose text is gone: {gone}")
 
     def _until(
         self, rows: Sequence[Row], name: str, id_of: Callable[[Row], str | None]
@@ -313,11 +312,13 @@ class PastSession:
         return found
 
     def _settle(self, counter: StandInCounter | None, materials: Sequence[Material]) -> None:
-        recorded = self.row.report.get("payload_tokens", {}).get("rules")
         rules = [m for m in materials if m.context == RULES]
-        is_noted = any(m.context == NOTED for m in materials)  # both are told as one sum
-        is_gone = any(m.text in GONE for m in rules)
-        if counter is not None and recorded and is_gone and not is_noted:
+        if counter is None or all(m.text not in GONE for m in rules):
+            return
+        recorded = self.archive.get("own_rules")
+        if recorded is None and all(m.context != NOTED for m in materials):
+            recorded = self.row.report.get("payload_tokens", {}).get("rules")
+        if recorded:  # else both were told as one sum
             text = Sections(self.config(), counter.text).text(RULES, rules)
             counter.settle(text, recorded)
 

@@ -79,6 +79,7 @@ class _Archive(BaseModel):
     credit: list[int] = []
     now: str = ""
     embedder: str = ""
+    own_rules: int = 0
     materials: list[_Named] = []
     summaries: list[_Named] = []
     pins: list[_Pin] = []

@@ -52,7 +52,7 @@ PROBLEMS = {
     "WITHHELD": "texts are not there: deleted, or never redacted",
     "SECRET": "recorded with another secret than this install has: no hash agrees",
     "LIVE_TASK": "a message was shortened by its live text, which is not stored",
-    "SUMMARY": "summaries say something else since, or are gone",
+    "SUMMARY": "summaries whose text is gone",
     "LOG": "the store has not all that the turn knew",
     "MESSAGES": "messages of the list are not in the store any more",
     "SYSTEM_CHANGED": "a system message is not the one that was sent",
@@ -72,7 +72,7 @@ COUNTED = (
     "{n} of {m} materials are gone or changed since",
     "{n} of {m} materials are there as stored: redacted",
     "{n} texts are not there: deleted, or never redacted",
-    "{n} summaries say something else since, or are gone",
+    "summaries whose text is gone: {n}",
 )
 """The same with how many, as it is told beside a code in English."""
 _CODE = "CONTEXT_REPLAY_"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
-from ce_engine.prepare.blocks.material import LAYERS, Material
+from ce_engine.prepare.blocks.material import LAYERS, NOTED, RULES, Material
 from ce_engine.prepare.choose.anchored_context import Pin, Pins, in_line
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.cut import CutMarks
@@ -27,6 +27,7 @@ from ce_engine.sessions.view import ArchivedList, SessionView
 from ce_engine.turns.input.tool_result_texts import fetches, unstored
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.input_hash import InputHash
+from ce_engine.turns.report.payload import put_in
 
 
 Runs = list[list[Any]]
@@ -96,9 +97,9 @@ def material_mac(fingerprinter: Fingerprinter, material: Material) -> str:
     return fingerprinter.mac("material", text).hex()
 
 
-def summary_mac(fingerprinter: Fingerprinter, row: SummaryRow) -> str:
+def summary_mac(fingerprinter: Fingerprinter, content: str) -> str:
     """Tells whether a summary says what it said: it grows in its place."""
-    return fingerprinter.mac("summary", row.summary.content).hex()
+    return fingerprinter.mac("summary", content).hex()
 
 
 def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
@@ -277,7 +278,8 @@ class ArchiveWriter:
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
-                [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
+                [row.anchor_message_id, summary_mac(view.fingerprinter, row.summary.content)]
+                for row in known
             ],
         }
 
@@ -286,8 +288,10 @@ class ArchiveWriter:
         ingest, mac = self.records.ingest, self.records.view.fingerprinter
         found = self.chosen.materials
         whole = found if self.config.observability.store_contexts else ()
-        by = self.chosen.sources.embedder
+        by, outcome = self.chosen.sources.embedder, self.chosen.outcome
+        cost = put_in(outcome, self.chosen.sources.count) if NOTED in outcome.contexts else {}
         return {
+            "own_rules": cost.get(RULES, 0),  # where the report has one sum of both
             "embedder": ingest.name(by) if by else "",
             "materials": [[m.id, material_mac(mac, m)] for m in found],
             "contexts": {

@@ -342,7 +342,7 @@ def test_the_command_ends_with_1_where_it_is_not_what_was_sent(
     assert "system message 0" in shown.stdout
 
 
-def invoices(engine: ContextEngine, notes: bool = False) -> list[list[str]]:
+def invoices(engine: ContextEngine, notes: bool = False, seller: str = "") -> list[list[str]]:
     """Invoices that a tool fetches, far over the budget, and questions that go back; of each call what went out."""
     app = HostApp(engine, SCOPE, [system(PROMPT)])
     wire = list[list[str]]()
@@ -363,7 +363,8 @@ def invoices(engine: ContextEngine, notes: bool = False) -> list[list[str]]:
             tool_calls((f"call-{number}", "get_invoice", {"number": number})),
         )
         text = (
-            f"INVOICE {number}\nTotal: {number}17.31 EUR\n" + "A parcel of lamps, 10.00 EUR\n" * 9
+            f"INVOICE {number}{seller}\nTotal: {number}17.31 EUR\n"
+            + "A parcel of lamps, 10.00 EUR\n" * 9
         )
         made = sent(tool_result(f"call-{number}", text), new_request=False)
         app.commit(made, assistant(f"Invoice {number} is {number}17.31 euros."))
@@ -403,6 +404,24 @@ def test_a_rule_that_was_changed_since_changes_nothing_else_of_what_went_out(
         assert not replay.equal
         assert replay.same_choice
         assert codes(replay) == {"RULES", "SYSTEM_NOT_GIVEN"}
+
+
+@pytest.mark.req("A-21", "D-06")
+def test_it_changes_nothing_beside_a_derived_rule_and_values_that_were_taken_out(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    rules, mail = engine.sync.constraints, "accounts.of.the.lamp.works@example.com"
+    rules.create(SCOPE, "The user asks for totals in euros.", derived=True)
+    rule = rules.create(SCOPE, "Quote each amount in euros, with the date of the invoice.")
+    wire = invoices(engine, seller=f" from {mail}")
+    rules.delete(SCOPE, rule.constraint_id)
+    quoted = 0
+    for turn, sent in enumerate(wire, start=1):
+        replay, parts = made_again(later, turn)
+        assert parts == [text.replace(mail, "[EMAIL_1]") for text in sent], turn
+        assert replay.same_choice, turn
+        quoted += any("Quoted records" in text and mail in text for text in sent)
+    assert quoted
 
 
 @pytest.mark.req("A-21")
