@@ -40,8 +40,11 @@ def limit(config: RuntimeConfig, context_window: int | None, *, by_hand: bool = 
 def is_over(
     limit: Limit, fixed: int, items: Sequence[MessageItem], below: BelowCut | None = None
 ) -> bool:
-    """Whether a line as it is costs more than it may, with what is `below` its cut, and `fixed` tokens beside it."""
-    said = sum(item.tokens for item in items) + (below.tokens if below else 0)
+    """Whether a line in its own words costs more than it may, with what is `below` its cut, and `fixed` tokens beside it.
+
+    So a result that goes out in a form since a cut goes on in it: what goes out in its own words would end the prefix.
+    """
+    said = sum(item.tokens for item in items) + (below.tokens + below.saved if below else 0)
     return limit.tokens is not None and fixed + said > limit.tokens
 
 

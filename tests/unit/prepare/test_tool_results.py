@@ -334,3 +334,30 @@ def test_by_hand_it_is_the_same(engine: ContextEngine) -> None:
     assert isinstance(second.report, Report)
     assert '"columns":["name","id","price"]' in said
     assert tool.schema["function"]["name"] == tool.name == "fetch_evidence"
+
+
+@pytest.mark.parametrize("budget", range(500, 1500, 50))
+def test_over_the_budget_a_result_stays_in_the_form_that_it_took(
+    engine: ContextEngine, budget: int
+) -> None:
+    """It takes it with a cut, and might have room in its own words in the next call."""
+    limit = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
+    talk, formed = Talk(engine, RuntimeConfig(budget=limit)), dict[str, str]()
+    for n in range(6):
+        talk.ask(f"What of order {n}?")
+        talk.prepared()
+        rows = [{"name": f"thing {k}", "id": 4000 + k, "price": n} for k in range(20 - 3 * n)]
+        talk.tool({"order_id": f"W{n}", "items": rows}, order_id=f"W{n}")
+        for _ in range(2):
+            sent = _results(talk.prepared())
+            assert not [name for name, text in formed.items() if sent.get(name, text) != text]
+            own = {host.message.content for host in talk.list}
+            formed |= {name: text for name, text in sent.items() if text not in own}
+            talk.ask("And what else is in it?")
+    assert formed or budget > 1000
+
+
+def _results(prepared: Prepared) -> dict[str, str]:
+    """The tool results that go out, by their calls."""
+    parts = prepared.assembled.parts
+    return {part.tool_call_id: part.content for part in parts if part.tool_call_id}
