@@ -31,7 +31,8 @@ _PLAIN |= {chr(int(zero, 16) + n): str(n) for zero in _ZEROS.split() for n in ra
 _PLAIN |= dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008", " ")
 _PLAIN |= dict.fromkeys("\u2009\u200a\u202f\u205f\u3000", " ")
 _PLAIN |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-")
-_EXOTIC = re.compile(f"[{''.join(_PLAIN)}]")
+_PLAIN_TABLE = str.maketrans(_PLAIN)
+_PIECE = 1 << 16
 _INVISIBLE = re.compile(SIGNS)
 # Of a terminal's sequences those that colour and erase: none takes digits or letters with it that may be a
 # secret's, so the parameters are short numbers, and without one only a few letters end it. Of a link
@@ -81,8 +82,15 @@ def readable(text: str) -> tuple[str, Callable[[int], int]]:
         view, back = substitute(view, _unseen(view))
         origin = _both(origin, back)
     if not view.isascii():
-        view = _EXOTIC.sub(lambda found: _PLAIN[found[0]], view)
+        view = "".join(view[at : at + _PIECE].translate(_PLAIN_TABLE) for at in _pieces(view))
     return view, origin
+
+
+def _pieces(view: str) -> Iterator[int]:
+    """Where pieces of a text begin: all other threads wait for one."""
+    for at in range(0, len(view), _PIECE):
+        breathe()
+        yield at
 
 
 def decoded(text: str) -> tuple[str, Callable[[int], int]]:

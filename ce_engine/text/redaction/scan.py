@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -72,8 +72,9 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
         yield from _labelled(_BEFORE_SOME, text, lower, _before(lower, some))
     if digits:
         yield from _labelled(_BEFORE_NUMBERS, text, lower, _before(lower, digits))
-    shapes = list(_shapes((*SHAPES, *COMMANDS), text, lower, ((0, len(text)),)))
+    shapes = list(_shapes(SHAPES, text, lower, ((0, len(text)),)))
     yield from shapes
+    yield from _shapes(COMMANDS, text, lower, ((0, len(text)),), _by_stretches)
     if some:
         yield from _shapes(SHAPES_WITH_DIGITS, text, lower, list(_windows(some)))
     yield from _tokens(text)
@@ -191,14 +192,42 @@ def _windows(regions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
+Found = Iterator[re.Match[str]]
+
+
+def _at_once(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Found:
+    return pattern.finditer(text, begin, end)
+
+
+def _by_stretches(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Found:
+    """The same of a pattern that reads a few hundred signs: all other threads wait for one search."""
+    at = begin
+    while at < end:
+        breathe()
+        stop = min(end, at + _STRETCH)
+        # What begins so near the stretch's end may be longer, or be none, where more is seen of it.
+        sure = end if stop == end else stop - _COMMAND_REACH
+        done = sure
+        for found in pattern.finditer(text, at, stop):
+            if found.start() >= sure and stop < end:
+                break
+            done = max(done, found.end())
+            yield found
+        at = done
+
+
 def _shapes(
-    shapes: Iterable[Shape], text: str, lower: str, windows: Iterable[tuple[int, int]]
+    shapes: Iterable[Shape],
+    text: str,
+    lower: str,
+    windows: Iterable[tuple[int, int]],
+    find: Callable[[re.Pattern[str], str, int, int], Found] = _at_once,
 ) -> Iterator[SensitiveSpan]:
     for shape in shapes:
         if shape.needs not in lower:
             continue
         for begin, end in breathing(windows):
-            for found in breathing(shape.pattern.finditer(text, begin, end)):
+            for found in breathing(find(shape.pattern, text, begin, end)):
                 if shape.accept(found[1]) and shape.beside(text, *found.span(1)):
                     yield SensitiveSpan(*found.span(1), shape.label, shape.rule)
 
@@ -273,4 +302,7 @@ def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[SensitiveSp
 
 _NO_DIGITS = re.compile("[^0-9]+")
 _WINDOW = 4096
+_COMMAND_REACH = 2048
+"""Signs from the beginning of a command to what stands behind its password, at most."""
+_STRETCH = 8 * _COMMAND_REACH
 _DIGITS_REACH = 4 * max(rule.digits for rule in NUMBERS)

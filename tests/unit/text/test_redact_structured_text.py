@@ -275,3 +275,12 @@ def test_keys_behind_an_option_in_a_command(option: str) -> None:
 )
 def test_what_only_looks_like_one_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize("more", ["", " and so on" * 4000])
+def test_a_command_is_found_wherever_it_stands_in_a_long_text(more: str) -> None:
+    """Long texts are looked at stretch by stretch."""
+    command = f"curl --silent -X POST -u ann:Tr0ub4dor&3x https://api.example.com/v1{more}"
+    for before in (*range(13_500, 17_000, 61), 30_000, 32_700):
+        text = f"{'lorem ipsum, ' * (before // 13)}\n{command}"
+        assert redacted(text) == text.replace("Tr0ub4dor&3x", "[PASSWORD_1]"), before
