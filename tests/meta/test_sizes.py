@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1730,
     "ce_engine/stores": 8600,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5780,
+    "ce_engine/text": 5820,
     "ce_engine/turns": 6090,
     "ce_integrations": 40,
     "ce_integrations/calls": 1660,

@@ -37,6 +37,10 @@ _NAMED = re.compile(r"[\"']([\w\-]{1,32})[ ]?[\"']\s{0,4}:\s{0,4}[\"'][^\"'\n]{0
 _FIRST = re.compile(r"[\[(]\s{0,16}[\"'][^\"'\n]{0,48}\Z")
 _END = re.compile(r"[ ]?[\"']\s{0,16}[\])]")
 _REACH = 160
+_LONGEST = 16_000
+_UP_TO_A_SPACE = re.compile(r"[^\s\[(…]*+")
+_BROKEN_OFF = re.compile(r"\s{0,4}(?:[.…]{1,6}\s{0,4})?[\[(<]?[\w .…]{0,64}[\])>]?\s{0,4}\Z")
+"""What stands behind a value that breaks off, up to the text's end: `... [truncated]`."""
 
 
 def _name(label: Label) -> str:
@@ -47,8 +51,12 @@ def _name(label: Label) -> str:
 
 def _quoted(label: Label) -> Bounds | None:
     text, start = label.text, label.tail.start("value")
-    end = text.find(label.tail["quote"], start, start + 4096)
-    return None if end < 0 else (start, start + len(text[start:end].rstrip()))
+    end = text.find(label.tail["quote"], start, start + _LONGEST)
+    if end < 0:
+        end = start + len(_UP_TO_A_SPACE.match(text, start, start + _LONGEST)[0])  # type: ignore[index] # of any text
+        if end < len(text.rstrip()) and _BROKEN_OFF.match(text, end) is None:
+            return None
+    return start, start + len(text[start:end].rstrip())
 
 
 def _accepted(label: Label, hint: Hint) -> Bounds | None:
@@ -69,7 +77,8 @@ def _in_object(label: Label) -> Bounds | None:
 
 def _direct(kind: str, label: Label) -> Bounds | None:
     """`"db_pass": "..."`, `"authorization": "..."`: where the value looks like one, since words stand there, too."""
-    right = key_name(_name(label)).label == kind
+    name = _name(label)
+    right = key_name(name).label == kind or name.lower() == "pass"
     return _accepted(label, Hint(kind, value=False)) if right else None
 
 
@@ -128,8 +137,11 @@ STRUCTURED = (
     *(
         Labelled("structured_secret", kind, words, _DIRECT, partial(_direct, kind))
         for kind, words in (
-            ("PASSWORD", labels("pass|pass-word|pass_word")),
-            ("SECRET", (*_SECRETS, "apikey")),
+            (
+                "PASSWORD",
+                labels("pass|pass-word|pass_word|pass-phrase|pass_phrase|pass-code|pass_code"),
+            ),
+            ("SECRET", (*_SECRETS, "apikey", "keys", "jwt", "bearer")),
         )
     ),
     Labelled(

@@ -284,3 +284,25 @@ def test_a_command_is_found_wherever_it_stands_in_a_long_text(more: str) -> None
     for before in (*range(13_500, 17_000, 61), 30_000, 32_700):
         text = f"{'lorem ipsum, ' * (before // 13)}\n{command}"
         assert redacted(text) == text.replace("Tr0ub4dor&3x", "[PASSWORD_1]"), before
+
+
+@pytest.mark.parametrize(
+    "name", "api_keys jwt id_jwt bearer pass ssh_key token authorization client_secret".split()
+)
+@pytest.mark.parametrize(
+    "after", ["", "...", "… [truncated]", " [cut off after 2000 characters]", "\n"]
+)
+def test_a_value_in_json_that_breaks_off_inside_it(name: str, after: str) -> None:
+    before = f'{{"host": "h", "{name}": "'
+    label = "PASSWORD" if name == "pass" else "SECRET"
+    assert redacted(f"{before}Zq7vKm2xWp9Lr4Tn8Bd3{after}").startswith(f"{before}[{label}_1]")
+
+
+def test_what_breaks_off_elsewhere_is_left() -> None:
+    for text in (
+        '{"token": "The token was not found, and the next call',
+        '{"jwt": "a token in JSON, see RFC7519 and then',
+        '{"keys": "Left2 Right2 Up2 and',
+        "the pass: 'unclosed, with 12 of 14 tests",
+    ):
+        assert redacted(text) == text

@@ -66,7 +66,8 @@ async def _events(request: Request, streams: set[object]) -> AsyncIterator[str]:
     try:
         yield f"retry: {RETRY_MS}\n\n"
         newest = Newest(reader_of(request), index_of(request))
-        coming = newest.coming(query.get("since", ""), int(after) if after.isdecimal() else 0)
+        count = int(after) if after.isdecimal() and len(after) < 16 else 0
+        coming = newest.coming(query.get("since", ""), count)
         async with asyncio.timeout(LIFE_S):
             async for found in coming:
                 yield "".join(_event(request, new, say) for new in found) or ": nothing new\n\n"

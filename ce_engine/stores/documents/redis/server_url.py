@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
@@ -38,7 +38,7 @@ class Place:
 
     url: str
     server: str
-    connecting: dict[str, Any]
+    connecting: dict[str, Any] = field(repr=False)  # the password is in it
     prefix: str
     expire_ms: int
 
