@@ -67,57 +67,60 @@ class Shape(NamedTuple):
     beside: Callable[[str, int, int], bool] = _anywhere
 
 
+_WORD, _URL = "[A-Za-z0-9]", r"[A-Za-z0-9_\-]"
+_VENDORS = (
+    ("openai_key", "sk-", rf"(?:proj-|svcacct-|admin-|or-v1-)?{_URL}{{20,}}"),
+    ("anthropic_key", "sk-ant-", rf"{_URL}{{20,}}"),
+    ("aws_key", "AKIA ASIA", "[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{_WORD}{{30,}}"),
+    ("github_token", "github_pat_", r"\w{22,}"),
+    ("gitlab_token", "glpat- glrt- gldt- glcbt- glptt- gloas-", rf"{_URL}{{20,}}"),
+    ("google_key", "AIza", rf"{_URL}{{35}}"),
+    ("google_key", "GOCSPX- ya29.", rf"{_URL}{{20,}}"),
+    ("slack_token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", rf"{_URL}{{16,}}"),
+    ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{_WORD}{{16,}}"),
+    ("huggingface_token", "hf_ api_org_", rf"{_WORD}{{30,}}"),
+    ("model_provider_key", "gsk_ r8_", rf"{_WORD}{{30,}}"),
+    ("model_provider_key", "xai- pplx- nvapi- tvly-", rf"{_URL}{{24,}}"),
+    ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"\w{32,}"),
+    ("npm_token", "npm_", rf"{_WORD}{{36}}"),
+    ("pypi_token", "pypi-", rf"AgE{_URL}{{40,}}"),
+    ("cloud_key", "LTAI AKLT", rf"{_WORD}{{12,}}"),
+    ("cloud_key", "AKID", rf"{_WORD}{{32}}"),
+    ("cloud_key", "dop_v1_ doo_v1_ dapi", "[0-9a-f]{32,}"),
+    ("shop_token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}"),
+    ("shop_token", "sq0atp- sq0csp-", rf"{_URL}{{22,}}"),
+    ("mail_service_key", "SG.", rf"{_URL}{{16,}}\.{_URL}{{16,}}"),
+    ("mail_service_key", "key-", "[0-9a-f]{32}(?![0-9a-f])"),
+    ("service_token", "dckr_pat_ glsa_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{_URL}{{20,}}"),
+    ("service_token", "lin_api_ ntn_ sbp_", rf"{_WORD}{{20,}}"),
+    ("service_token", "dp.pt. dp.st. dp.ct. dp.sa.", rf"(?:{_WORD}{{1,32}}\.)?{_WORD}{{40,}}"),
+    ("service_token", "figd_ pcsk_", rf"{_URL}{{36,}}"),
+    ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    ("service_token", "EAA", rf"{_WORD}{{80,}}"),
+    ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){_WORD}{{20,}}(?!\w)"),
+    ("model_provider_key", "sk-lf-", "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("model_provider_key", "sk_", "[0-9a-f]{48}(?![0-9A-Za-z])"),
+    ("shop_token", "EAAA", rf"{_URL}{{60}}(?!{_URL})"),
+    ("cloud_key", "v1.0-", "[0-9a-f]{24}-[0-9a-f]{100,}"),
+    ("service_token", "glc_ nfp_ pnu_ pnb_ fo1_ fm2_", rf"{_URL}{{36,}}"),
+    ("service_token", "vercel_blob_rw_ pscale_tkn_ pscale_oauth_ pscale_pw_", r"[\w.\-]{32,}"),
+    ("service_token", "bkua_ pul-", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+    ("service_token", "rubygems_", "[0-9a-f]{48}"),
+    ("service_token", "cio", rf"(?=[A-Za-z]{{0,31}}[0-9]){_WORD}{{32}}(?!\w)"),
+    ("service_token", "secret_", rf"(?=[A-Za-z]{{0,42}}[0-9]){_WORD}{{43}}(?!\w)"),
+    ("service_token", "pat", rf"{_WORD}{{14}}\.[0-9a-f]{{64}}"),
+    ("service_token", "sk.eyJ", rf"{_URL}{{20,}}\.{_URL}{{16,}}"),
+    ("private_key", "AGE-SECRET-KEY-1", "[0-9A-Z]{58}"),
+    ("bot_token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{_WORD}{{20,26}}\.{_URL}{{6}}\.{_URL}{{27,}}"),
+)  # fmt: skip
+"""Rule, prefixes, and what follows one of them."""
+
+
 def _tokens() -> dict[str, Token]:
-    word, url = "[A-Za-z0-9]", r"[A-Za-z0-9_\-]"
-    table = (
-        ("openai_key", "sk-", rf"(?:proj-|svcacct-|admin-|or-v1-)?{url}{{20,}}"),
-        ("anthropic_key", "sk-ant-", rf"{url}{{20,}}"),
-        ("aws_key", "AKIA ASIA", "[A-Z0-9]{16}(?![A-Za-z0-9])"),
-        ("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{word}{{30,}}"),
-        ("github_token", "github_pat_", r"\w{22,}"),
-        ("gitlab_token", "glpat- glrt- gldt- glcbt- glptt- gloas-", rf"{url}{{20,}}"),
-        ("google_key", "AIza", rf"{url}{{35}}"),
-        ("google_key", "GOCSPX- ya29.", rf"{url}{{20,}}"),
-        ("slack_token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", rf"{url}{{16,}}"),
-        ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{word}{{16,}}"),
-        ("huggingface_token", "hf_ api_org_", rf"{word}{{30,}}"),
-        ("model_provider_key", "gsk_ r8_", rf"{word}{{30,}}"),
-        ("model_provider_key", "xai- pplx- nvapi- tvly-", rf"{url}{{24,}}"),
-        ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"\w{32,}"),
-        ("npm_token", "npm_", rf"{word}{{36}}"),
-        ("pypi_token", "pypi-", rf"AgE{url}{{40,}}"),
-        ("cloud_key", "LTAI AKLT", rf"{word}{{12,}}"),
-        ("cloud_key", "AKID", rf"{word}{{32}}"),
-        ("cloud_key", "dop_v1_ doo_v1_ dapi", "[0-9a-f]{32,}"),
-        ("shop_token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}"),
-        ("shop_token", "sq0atp- sq0csp-", rf"{url}{{22,}}"),
-        ("mail_service_key", "SG.", rf"{url}{{16,}}\.{url}{{16,}}"),
-        ("mail_service_key", "key-", "[0-9a-f]{32}(?![0-9a-f])"),
-        ("service_token", "dckr_pat_ glsa_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{url}{{20,}}"),
-        ("service_token", "lin_api_ ntn_ sbp_", rf"{word}{{20,}}"),
-        ("service_token", "dp.pt. dp.st. dp.ct. dp.sa.", rf"(?:{word}{{1,32}}\.)?{word}{{40,}}"),
-        ("service_token", "figd_ pcsk_", rf"{url}{{36,}}"),
-        ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
-        ("service_token", "EAA", rf"{word}{{80,}}"),
-        ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){word}{{20,}}(?!\w)"),
-        ("model_provider_key", "sk-lf-", "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
-        ("model_provider_key", "sk_", "[0-9a-f]{48}(?![0-9A-Za-z])"),
-        ("shop_token", "EAAA", rf"{url}{{60}}(?!{url})"),
-        ("cloud_key", "v1.0-", "[0-9a-f]{24}-[0-9a-f]{100,}"),
-        ("service_token", "glc_ nfp_ pnu_ pnb_ fo1_ fm2_", rf"{url}{{36,}}"),
-        ("service_token", "vercel_blob_rw_ pscale_tkn_ pscale_oauth_ pscale_pw_", r"[\w.\-]{32,}"),
-        ("service_token", "bkua_ pul-", "[0-9a-f]{40}(?![0-9A-Za-z])"),
-        ("service_token", "rubygems_", "[0-9a-f]{48}"),
-        ("service_token", "cio", rf"(?=[A-Za-z]{{0,31}}[0-9]){word}{{32}}(?!\w)"),
-        ("service_token", "secret_", rf"(?=[A-Za-z]{{0,42}}[0-9]){word}{{43}}(?!\w)"),
-        ("service_token", "pat", rf"{word}{{14}}\.[0-9a-f]{{64}}"),
-        ("service_token", "sk.eyJ", rf"{url}{{20,}}\.{url}{{16,}}"),
-        ("private_key", "AGE-SECRET-KEY-1", "[0-9A-Z]{58}"),
-        ("bot_token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{word}{{20,26}}\.{url}{{6}}\.{url}{{27,}}"),
-    )  # fmt: skip
     return {
         prefix: Token(rule, re.compile(body, re.ASCII))
-        for rule, prefixes, body in table
+        for rule, prefixes, body in _VENDORS
         for prefix in prefixes.split()
     }
 
