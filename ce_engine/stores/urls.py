@@ -139,7 +139,7 @@ def masked(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     if not mark:  # no URL, but maybe half of one
         return f"***@{url.rpartition('@')[2]}" if "@" in url else url
-    if rest.startswith("/"):
+    if rest.startswith("/") and scheme.lower() in ("sqlite", "memory"):
         return url
     place, question, options = rest.partition("?")
     if "@" in options:  # nobody knows whether the `?` is one of a password that was not escaped

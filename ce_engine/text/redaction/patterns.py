@@ -99,9 +99,8 @@ _VENDORS = (
     ("service_token", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
     ("service_token", "EAA", rf"{_WORD}{{80,}}"),
     ("model_provider_key", "fw_", rf"(?=[A-Za-z]{{0,23}}[0-9]){_WORD}{{20,}}(?!\w)"),
-    ("model_provider_key", "sk-lf-", "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     ("model_provider_key", "sk_", "[0-9a-f]{48}(?![0-9A-Za-z])"),
-    ("shop_token", "EAAA", rf"{_URL}{{60}}(?!{_URL})"),
+    ("service_token", "EAAA", rf"{_WORD}{{79,}}|{_URL}{{60}}(?!{_URL})"),  # as `EAA`, or a shop's
     ("cloud_key", "v1.0-", "[0-9a-f]{24}-[0-9a-f]{100,}"),
     ("service_token", "glc_ nfp_ pnu_ pnb_ fo1_ fm2_", rf"{_URL}{{36,}}"),
     ("service_token", "vercel_blob_rw_ pscale_tkn_ pscale_oauth_ pscale_pw_", r"[\w.\-]{32,}"),
@@ -139,7 +138,7 @@ _WORDS = re.compile(
     r"(?:[A-Z]{2,}+|[A-Z]?[a-z]{2,}+|[0-9]{1,4}+(?![0-9])|[vV][0-9]{1,3}(?![A-Za-z0-9])|[_\-./:])++"
 )
 _DIGIT_RUN = re.compile("[0-9]+")
-_HYPHENATED = re.compile("[a-z0-9]{1,15}(?:-[a-z0-9]{1,15})+")
+_HYPHENATED = re.compile("(?!lf-[0-9a-f]{8}-[0-9a-f]{4}-)[a-z0-9]{1,15}(?:-[a-z0-9]{1,15})+")
 _TEMPLATE = re.compile(
     r"[<\[{()|\\]|\$[{(A-Za-z_]|%[sdr(]|%[A-Za-z_]+%\Z|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
     r"|(?i:your|my[_\-]|the[_\-]|some|example|placeholder|\[?redacted)"

@@ -208,6 +208,14 @@ def test_a_password_is_not_repeated(url: str) -> None:
     assert "pass-word" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql:///db?host=/run&password=pass-word", "redis:///0?password=pass-word"],
+)
+def test_a_password_without_a_host_is_masked(url: str) -> None:
+    assert "pass-word" not in masked(url)
+
+
 def test_a_place_is_named_without_half_of_a_password() -> None:
     assert place_of("postgresql://me:pass?word@host/db?sslmode=off") == "postgresql://***"
     assert place_of("postgresql://host/db?application_name=a@b") == "postgresql://host/db"

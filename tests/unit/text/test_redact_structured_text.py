@@ -113,6 +113,8 @@ def test_a_label_in_other_forms(text: str, secret: str, label: str) -> None:
         "sk-lf-0a1b2c3d-1f2e-3d4c-5b6a-0a1b2c3d4e5f",
         "sk_" + "0a1b2c3d" * 6,
         "EAAA" + "aB3dE4fG5h_-" * 5,
+        *(f"EAA{letter}{'aB3dE4fG5h' * 9}" for letter in "AG"),
+        "sk-lf-" + "aB3dE4fG5h" * 3,
         "v1.0-" + "0a1b2c3d" * 3 + "-" + "0a1b2c3d" * 18 + "4e",
         *(f"{name}{'aB3dE4fG5h' * 4}" for name in ("glc_", "nfp_", "pnu_", "pnb_", "fo1_", "fm2_")),
         "vercel_blob_rw_" + "aB3dE4fG5h" * 2 + "_" + "aB3dE4fG5h" * 3,
