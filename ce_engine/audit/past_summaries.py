@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.schema.document import MessageIndexRange, Summary
-from ce_engine.schema.enums import ModelUsageStage
 from ce_engine.schema.rows import EvidenceRow, SummaryRow
 from ce_engine.sessions.summary_coverage import tips_of, unbroken
 from ce_engine.sessions.view import SessionView
+from ce_engine.stores.row_rules import is_summary
 from ce_engine.turns.report.archive import summary_mac
 
 
@@ -33,7 +33,7 @@ def summaries_of_then(
         for row in rows
         if wanted.get(row.anchor_message_id) == summary_mac(mac, row.summary.content)
     }
-    made = [row for row in view.evidence.values() if is_summary(row)]
+    made = [row for row in view.evidence.values() if is_summary(row.evidence)]
     texts = {summary_mac(mac, row.evidence.content): row for row in made}  # the newest of a text
     for anchor, text in wanted.items():
         if anchor not in found and text in texts:
@@ -41,11 +41,6 @@ def summaries_of_then(
             if tips:
                 found[anchor] = _row(anchor, texts[text], tips)
     return found
-
-
-def is_summary(row: EvidenceRow) -> bool:
-    """Whether a piece of evidence is what a summarizer made."""
-    return row.evidence.metadata.get("stage") == ModelUsageStage.SUMMARIZE
 
 
 def _row(anchor: str, row: EvidenceRow, tips: list[str]) -> SummaryRow:

@@ -192,14 +192,14 @@ def _windows(regions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-Found = Iterator[re.Match[str]]
+Matches = Iterator[re.Match[str]]
 
 
-def _at_once(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Found:
+def _at_once(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Matches:
     return pattern.finditer(text, begin, end)
 
 
-def _by_stretches(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Found:
+def _by_stretches(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Matches:
     """The same of a pattern that reads a few hundred signs: all other threads wait for one search."""
     at = begin
     while at < end:
@@ -221,7 +221,7 @@ def _shapes(
     text: str,
     lower: str,
     windows: Iterable[tuple[int, int]],
-    find: Callable[[re.Pattern[str], str, int, int], Found] = _at_once,
+    find: Callable[[re.Pattern[str], str, int, int], Matches] = _at_once,
 ) -> Iterator[SensitiveSpan]:
     for shape in shapes:
         if shape.needs not in lower:
