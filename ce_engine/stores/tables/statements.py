@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BindParameter, Table, bindparam, delete, func, or_, select, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import Insert as Upsert
 from sqlalchemy.dialects.sqlite import insert as upsert
 
@@ -202,6 +202,10 @@ CLEAR = {
         tables.placeholders,
     )
 }
+HAS_ROWS = Query(
+    select(or_(*(exists().where(table.c.session == _THIS) for table in CLEAR)).label("has_rows"))
+)
+"""Of the tables that are cleared where a session begins."""
 KNOWN_USAGE = select(tables.model_usage.c.model_usage_id, tables.model_usage.c.turn_id).where(
     tables.model_usage.c.session == _THIS
 )

@@ -70,12 +70,11 @@ def apply(
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
     known, planted = found, 0
     if found is None or new:
-        if found is not None:
-            planted = _clear(connection, found["id"])
         asked_for = asked or _by_itself(scope, secret())
         _begin(connection, scope, asked_for, now, found["id"] if found else None)
         found = head_of(connection, scope)
-    assert found is not None
+        assert found is not None
+        planted = _clear(connection, found["id"])
     head = Head(*(found[name] for name in ("id", *sql.MOVING)))
     row_rules.check_key(scope, writes, found["key_id"], head.epoch)
     macs = macs_of(scope, secret(), found, known)
@@ -114,9 +113,15 @@ def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values
     return made
 
 
-def _clear(connection: Connection, deleted: int) -> int:
-    """Take out what somebody put into a deleted session since, and count it: no life begins with it."""
-    return sum(command.run(connection, {"this": deleted}) for command in sql.CLEAR.values())
+def _clear(connection: Connection, begun: int) -> int:
+    """Take out what somebody put in before the session began, and count it: no life begins with it.
+
+    SQLite takes rows of a session that is not there, where nobody tells it to ask.
+    """
+    this = {"this": begun}
+    if not sql.HAS_ROWS.first(connection, this).has_rows:
+        return 0
+    return sum(command.run(connection, this) for command in sql.CLEAR.values())
 
 
 def _by_itself(scope: Scope, secret: bytes) -> CreateSession:

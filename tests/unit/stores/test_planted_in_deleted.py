@@ -254,3 +254,29 @@ def test_rows_that_begin_again_unharmed_are_accused_of_nothing(database: str) ->
     assert contents(app) == [QUESTION, "let me look"]
     assert verified(database).status == "deleted"
     app.sync.close()
+
+
+@pytest.mark.req("B-01", "A-30")
+def test_rows_under_the_number_of_a_session_to_come_are_in_none(tmp_path: Path) -> None:
+    """SQLite asks for no session of a row, unless it is told to; the next session has the next number."""
+    url = f"sqlite:///{tmp_path / 'ce.db'}"
+    app = opened(url)
+    two_turns(app)
+    with tables_of(url) as connection:
+        for table in (each for each in tables.metadata.sorted_tables if each in CLEAR):
+            for row in connection.execute(select(table)).mappings().all():
+                number = {"id": row["id"] + 1000} if "id" in row else {}
+                connection.execute(insert(table), {**row, **number, "session": row["session"] + 1})
+    ours, victim = contents(app), Scope(session_id="t", user_id="v")
+    asked = [Message(role=Role.USER, content=QUESTION)]
+    prepared = app.sync.prepare_turn(victim, asked)
+    app.sync.commit_assistant_message(victim, Message(role=Role.ASSISTANT, content="let me look"))
+    assert app.sync.flush(20)
+    document = app.sync.get_session(victim)
+    assert "100 euro" not in str(prepared.assembled_input.parts)
+    assert document is not None
+    assert [message.content for message in document.session.messages] == [QUESTION, "let me look"]
+    assert app.sync.verify(victim).status == "tampered"
+    assert app.sync.verify(SCOPE).status == "intact"
+    assert contents(app) == ours
+    app.sync.close()
