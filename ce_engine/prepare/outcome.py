@@ -88,6 +88,10 @@ class Outcome:
         quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
         self.quoted_ids = list(quoted)
 
+    def add_evidence(self, evidence_ids: Sequence[str]) -> None:
+        """Name evidence that is in beside the pieces."""
+        self.evidence_ids = list(dict.fromkeys([*evidence_ids, *self.evidence_ids]))
+
     def saved_of(self, item: MessageItem) -> int:
         """Tokens that a message's form saves."""
         form = self.forms.get(item.key)

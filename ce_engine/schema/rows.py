@@ -24,6 +24,11 @@ from ce_engine.schema.summaries import PutSummary as PutSummary
 from ce_engine.schema.summaries import SummaryRow as SummaryRow
 
 
+def _origin(value: str) -> Origin:
+    """Pydantic 2.13 takes no enumeration for a validator: since Python 3.12 its signature has any number of values."""
+    return Origin(value)
+
+
 @dataclass(slots=True)
 class MessageRow:
     """A stored message with what recognises it. `message.content` is redacted; `message.seq` is the store's.
@@ -44,7 +49,7 @@ class MessageRow:
     message: Message
     key: bytes
     loose_key: bytes
-    origin: Annotated[str, AfterValidator(Origin)]
+    origin: Annotated[str, AfterValidator(_origin)]
     speaker: str | None = None
     lane_key: str = ""
     turn_id: str | None = None

@@ -15,12 +15,16 @@ from ce_engine.schema.report import PruneDecision
 
 
 class Notes:
-    """Adds texts to the contexts of one call while there is room; `summed` is what became of the summary."""
+    """Adds texts to the contexts of one call while there is room.
+
+    `summed` is what became of the summary, and `evidence_ids` the evidence that it is where it goes out.
+    """
 
     def __init__(self, sections: Sections, chooser: BlockChooser) -> None:
         self.sections = sections
         self.chooser = chooser
         self.summed: PruneDecision | None = None
+        self.evidence_ids: list[str] = []
 
     def tell(
         self, contexts: dict[str, str], out: Outcome, sources: CandidateSources, left: int
@@ -50,10 +54,13 @@ class Notes:
         spent = self.add(contexts, summary.section, text(content), left) if fate.stays else 0
         if not spent:
             self.leave()
+        elif summary.evidence_id:
+            self.evidence_ids = [summary.evidence_id]
         return spent
 
     def leave(self) -> None:
         """Tell that the summary had no room after all."""
+        self.evidence_ids = []
         if self.summed is not None and self.summed.action != "dropped":
             self.summed.action, self.summed.reason = "dropped", "over_budget"
 

@@ -221,7 +221,7 @@ class BlockSource:
         deadline_s = self.config.collect.deadline_s
         try:
             async with asyncio.timeout(deadline_s):
-                return await block_materials(
+                made = await block_materials(
                     SessionDocument(
                         session=session, context_blocks=[b for b in blocks if b not in quoted]
                     ),
@@ -234,6 +234,11 @@ class BlockSource:
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return CollectedContext(degradations=[Degradation(DERIVE_FAILED)])
+        made.materials = [
+            each if each.evidence_id in view.evidence else replace(each, evidence_id="")
+            for each in made.materials
+        ]
+        return made
 
     def _quoted(self, scope: Scope, blocks: Sequence[ContextBlock]) -> list[ContextBlock]:
         """Instructions that the engine did not store so: whoever wrote them gives no order."""

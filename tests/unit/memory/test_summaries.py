@@ -72,6 +72,12 @@ def end(engine: ContextEngine) -> None:
         engine.sync.close()
 
 
+def evidence_of(engine: ContextEngine, text: str) -> str:
+    """The id of the evidence that the newest summary with such a text is."""
+    found = [e for e in document(engine).evidences.values() if e.content == text]
+    return found[-1].evidence_id
+
+
 # What is summarised
 
 
@@ -226,7 +232,28 @@ def test_a_host_that_keeps_nothing_gets_it_in_the_place_of_what_it_covers(opened
     assert text.count("they spoke of one to three") == 1
     assert [text.count(f"q{n}.") for n in range(1, 6)] == [0, 0, 0, 2, 1]  # `aq4.` has it, too
     assert "|# Summary of what was said before" in text
+    assert (
+        evidence_of(engine, "they spoke of one to three") in prepared.report.injected_evidence_ids
+    )
     end(engine)
+
+
+@pytest.mark.req("B-05", "E-06")
+@pytest.mark.parametrize("keeps", ["nothing", "the list"])
+def test_an_answer_refers_to_the_summary_that_it_was_shown(keeps: str) -> None:
+    gist = "they spoke of the first ones"
+    limit = config() if keeps == "nothing" else tight(400)
+    engine = make(MemoryStore(), MockLlmAdapter([gist] * 9), limit)
+    app = (Forgetful if keeps == "nothing" else HostApp)(engine, SCOPE)
+    for n in range(1, 10):
+        app.ask(f"q{n}. " + "boats " * 20, f"a{n}. " + "waves " * 20)
+        engine.sync.flush(20)
+    shown = evidence_of(engine, gist)
+    *_, answer = document(engine).session.messages
+    assert shown in [ref.evidence_id for ref in answer.refs or ()]
+    first = document(engine).session.messages[1]
+    assert shown not in [ref.evidence_id for ref in first.refs or ()]
+    engine.sync.close()
 
 
 @pytest.mark.req("E-04")
