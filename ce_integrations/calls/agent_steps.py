@@ -16,7 +16,7 @@ from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settle
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import call_around
 from ce_integrations.calls.tool_events import at_work
-from ce_integrations.identity.session import CallInfo, chosen_session, own_voice
+from ce_integrations.identity.session import CallInfo, chosen_session
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
 from ce_integrations.wrapping.patches import Make
@@ -32,7 +32,6 @@ __all__ = [
     "sent_from_nowhere",
     "step_around",
     "stepping",
-    "tell_runs",
 ]
 
 
@@ -48,7 +47,6 @@ class Step:
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
         in_tools: whether nothing of the app's runs inside but tools that a model calls, and what they call.
-        is_named: whether it is known whose it is, by an id or by its installation.
         at_work: what runs of the app's call; it is over where nothing does.
     """
 
@@ -62,7 +60,6 @@ class Step:
     context: Context | None = None
     speakers: frozenset[str] = frozenset()
     in_tools: bool = False
-    is_named: bool = False
     at_work: set[object] = field(default_factory=set)
 
     @contextmanager
@@ -74,6 +71,11 @@ class Step:
             yield
         finally:
             self.at_work.discard(token)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is known whose it is."""
+        return not (self.session_id is None and self.user_id is None)
 
     def of_tools(self, alone: bool) -> Step:
         """The step, as one in which tools run `alone`, if so."""
@@ -99,19 +101,6 @@ _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
 
 _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 """What an app says around its calls."""
-
-RunAround = Callable[[], tuple[CallInfo, Hooks[Any] | None] | None]
-_runs_around: list[RunAround] = []
-
-
-def tell_runs(run_around: RunAround) -> None:
-    """For frameworks that tell of their runs: whose one is holds for what other frameworks run inside.
-
-    Args:
-        run_around: gives what is known of a call in the run around us, and the hooks that govern it;
-            `None` where there is no run. It must not raise.
-    """
-    _runs_around.append(run_around)
 
 
 def step_around() -> Step | None:
@@ -139,12 +128,12 @@ def names_nobody(*, may_be_sent: bool = False) -> bool:
         may_be_sent: they came with a message, which may be a client's or another agent's: where the app says
             `ce_session` they say nothing, and only what it begins with says whose it is.
     """
-    around, (said, is_guess) = _around(), chosen_session.heard()
-    is_inside = around.subject is not None or around.is_named
+    around, (said, is_guess) = _running(), chosen_session.heard()
+    is_inside = around is not None and around.subject is not None
     is_said = said is not None and not is_guess
     if _is_in_tools() or (is_said if may_be_sent else is_inside and is_said):
         return True
-    return is_inside and (may_be_sent or around.is_named)
+    return is_inside and (may_be_sent or (around is not None and around.is_named))
 
 
 def _is_in_tools() -> bool:
@@ -159,9 +148,9 @@ def sent_from_here() -> Step:
 
     What the app says here holds there, too.
     """
-    around = _around()
-    context = settled() if _running() else around.context
-    return replace(around, context=context, in_tools=_is_in_tools())
+    around = _running()
+    sent = _first(_here()) if around is None else replace(around, context=settled())
+    return replace(sent, in_tools=_is_in_tools())
 
 
 def _running() -> Step | None:
@@ -169,35 +158,9 @@ def _running() -> Step | None:
     return step if step is not None and step.at_work else None
 
 
-def _around() -> Step:
-    """The step that runs around us, or one that nothing is in yet; where it names nobody, whose the run around is."""
-    around = _running() or _first(_here())
-    if around.is_named or _left() is not None:
-        return around
-    runs = filter(None, (run_around() for run_around in _runs_around))
-    named = (replace(around, **_ids(info), is_named=_is_named(info, hooks)) for info, hooks in runs)
-    return next((step for step in named if step.is_named), around)
-
-
-def _ids(info: CallInfo) -> dict[str, Any]:
-    own = own_voice(info)
-    return {"session_id": own.session_id, "user_id": own.user_id}
-
-
-def _is_named(info: CallInfo, hooks: Hooks[Any] | None) -> bool:
-    """Whether it is known whose a call is that tells this, and is governed by these hooks, if any."""
-    is_said = hooks is not None and hooks.active and hooks.choice.names_somebody
-    return is_said or any(each is not None for each in _ids(info).values())
-
-
-def _left() -> Step | None:
-    """The step that has left us behind, if any."""
-    return None if _running() else _step.get()
-
-
 def _here() -> Context:
     """What the app says here; in a task that its call has left behind, only what was said since."""
-    left = _left()
+    left = None if _running() else _step.get()
     if left is None:
         return settled()
     context, (said, is_guess) = Context(), chosen_session.heard()
@@ -232,8 +195,10 @@ def deeper(
     object again is the same step. A `name` adds to the path; without one the step is on its caller's
     line. The outermost `hooks` of its framework and the outermost `conversation` count, and the innermost ids.
     """
-    around = around or _around()
-    if around.subject is subject:
+    around = around or _running()
+    if around is None:
+        around = _first(_here())
+    elif around.subject is subject:
         return around
     theirs = around.hooks
     governed = theirs is not None and theirs.active
@@ -249,8 +214,6 @@ def deeper(
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
         in_tools=around.in_tools or _is_in_tools(),
-        is_named=around.is_named
-        or _is_named(CallInfo(session_id=session_id, user_id=user_id), hooks),
     )
 
 

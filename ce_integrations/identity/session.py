@@ -198,10 +198,6 @@ class Choice:
     session_id: IdChoice = None
     user_id: IdChoice = None
 
-    @property
-    def names_somebody(self) -> bool:
-        return not (self.scope is None and self.session_id is None and self.user_id is None)
-
 
 @dataclass(frozen=True, slots=True)
 class CallIdentity:
@@ -252,7 +248,7 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
     around, is_guess = chosen_session.heard(info.context, info.asked)
-    called, own = _called_voice(info, choice), own_voice(info)
+    called, own = _called_voice(info, choice), _own_voice(info)
     if around is not None and not (is_guess and _is_another(_innermost([called, own]), around)):
         yield around
     yield called
@@ -277,7 +273,7 @@ def _called_voice(info: CallInfo, choice: Choice) -> _Voice:
     return said
 
 
-def own_voice(info: CallInfo) -> _Voice:
+def _own_voice(info: CallInfo) -> _Voice:
     """The framework's own ids."""
     own = _own_id(info.session_id)
     session_id = None if own in SHARED_DEFAULTS else own

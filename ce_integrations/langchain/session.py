@@ -7,13 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+from langchain_core.runnables.config import ensure_config
 
-from ce_integrations.calls.agent_steps import tell_runs
-from ce_integrations.install.adapter import CallInfo, Hooks
+from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain.batches import batch_around
 from ce_integrations.langchain.graphs import branch_of
-from ce_integrations.langchain.marks import mark_of, new_run_id, tree
+from ce_integrations.langchain.marks import new_run_id, tree
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
@@ -52,19 +51,6 @@ def info_of(
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )
-
-
-def run_around() -> tuple[CallInfo, Hooks[Any] | None] | None:
-    """What is known in the run around us, and the hooks of what is marked above it, if any."""
-    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
-    parent = getattr(callbacks, "parent_run_id", None)
-    if parent is None:
-        return None
-    _, mark = tree.of(parent, mark_of(callbacks))
-    return info_of(None, parent=parent), None if mark is None else mark.hooks
-
-
-tell_runs(run_around)
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:

@@ -30,10 +30,9 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.calls.agent_steps import tell_runs
 from ce_integrations.calls.run_tree import RunTree
 from ce_integrations.calls.tool_events import MAX_RUNS
-from ce_integrations.install.adapter import CallInfo, Hooks
+from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import SharedMark
 from ce_integrations.install.marks import PLACE
 from ce_integrations.llamaindex.chat_memory import memory_of, session_of
@@ -225,17 +224,6 @@ def _line(instance: object) -> dict[str, Any]:
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
     return tree.info_in(tree.inside(active_span_id.get()))
-
-
-def run_around() -> tuple[CallInfo, Hooks[Any] | None] | None:
-    """What is known in the span around us, and the hooks of what is marked above it, if any."""
-    if (here := tree.inside(active_span_id.get())) is None and not active_instrument_tags.get():
-        return None
-    mark = None if here is None else tree.of(here)[1]
-    return tree.info_in(here), None if mark is None else mark.hooks
-
-
-tell_runs(run_around)
 
 
 def owner_here(subject: object) -> SharedMark | None:
