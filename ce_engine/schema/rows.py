@@ -25,7 +25,7 @@ from ce_engine.schema.summaries import SummaryRow as SummaryRow
 
 
 def _origin(value: str) -> Origin:
-    """Pydantic 2.13 takes no enumeration for a validator: since Python 3.12 its signature has any number of values."""
+    """Pydantic 2.13 takes no enumeration as a validator: since Python 3.12 its signature is `*values`."""
     return Origin(value)
 
 
