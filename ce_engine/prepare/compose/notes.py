@@ -17,7 +17,7 @@ from ce_engine.schema.report import PruneDecision
 class Notes:
     """Adds texts to the contexts of one call while there is room.
 
-    `summed` is what became of the summary, and `evidence_ids` the evidence that it is where it goes out.
+    `summed` is what became of the summary, and `evidence_ids` has its evidence, if it goes out.
     """
 
     def __init__(self, sections: Sections, chooser: BlockChooser) -> None:

@@ -235,7 +235,9 @@ class BlockSource:
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return CollectedContext(degradations=[Degradation(DERIVE_FAILED)])
         made.materials = [
-            each if each.evidence_id in view.evidence else replace(each, evidence_id="")
+            replace(each, evidence_id="")
+            if each.evidence_id and each.evidence_id not in view.evidence
+            else each
             for each in made.materials
         ]
         return made

@@ -238,7 +238,7 @@ def test_a_host_that_keeps_nothing_gets_it_in_the_place_of_what_it_covers(opened
     end(engine)
 
 
-@pytest.mark.req("B-05", "E-06")
+@pytest.mark.req("E-06")
 @pytest.mark.parametrize("keeps", ["nothing", "the list"])
 def test_an_answer_refers_to_the_summary_that_it_was_shown(keeps: str) -> None:
     gist = "they spoke of the first ones"
