@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ce_engine.apps.cli.options import AsJson
+from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.output import print_json
-from ce_engine.errors import ConfigError, SchemaValidationError
+from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.migration import Migrator
 
 
@@ -19,7 +20,7 @@ File = Annotated[
     str, typer.Argument(metavar="FILE", help="A session document, JSON; `-` is the standard input.")
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write the document here; else it is printed.")
+    Path | None, typer.Option("--out", help="Write the document into this new file; else it is printed.")
 ]
 Version = Annotated[
     str | None, typer.Option("--from", help="Its schema version, where it does not say so itself.")
@@ -33,10 +34,13 @@ def migrate(
 
     Stores need none of this: a database migrates its tables when it is opened.
     """
+    if out is not None:
+        refuse_to_overwrite(out)
     result = Migrator().migrate(_read(file), from_version)
     document = result.doc.model_dump(mode="json", exclude_none=True)
     if out is not None:
-        _write(out, document)
+        text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+        write_new(out, text.encode())
     if as_json:
         told = {
             "from_version": result.from_version,
@@ -49,14 +53,6 @@ def migrate(
         typer.echo(change, err=out is None)
     if out is None:
         print_json(document)
-
-
-def _write(out: Path, document: dict[str, Any]) -> None:
-    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{str(out)!r} cannot be written ({error.strerror or error})") from error
 
 
 def _read(file: str) -> dict[str, Any]:

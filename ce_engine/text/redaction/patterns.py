@@ -196,6 +196,8 @@ _URL_SAFE = r"[A-Za-z0-9_\-]"
 _KEY_LINE = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BLOCK = rf"(?:[^-]|-(?!----)){{40,16000}}+-----END {_KEY_LINE}"
 _KEY_CUT_SHORT = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
+_SCHEMES = "token|apikey|api-key|key|bot|negotiate|ntlm|hmac|hmac-sha(?:1|256|512)"
+"""Of a header's credentials; others are known by their capital."""
 _JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
 
 
@@ -224,9 +226,15 @@ SHAPES = (
     _secret(
         "authorization_token",
         "authorization",
-        r"(?i:authorization\W{1,6}(?:token|apikey|api-key))[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
+        rf"(?i:authorization)\W{{1,6}}(?:(?i:{_SCHEMES})|[A-Z][A-Za-z0-9\-]{{1,20}})[ \t]{{1,4}}([A-Za-z0-9._~+/\-]{{16,4000}}={{0,2}})",
         looks_random,
     ),
+    _secret(
+        "authorization_digest",
+        "response=",
+        r"(?i:authorization\W{1,6}digest)[ \t][^\r\n]{1,800}?[ ,;](?i:response)=\W{0,2}([A-Fa-f0-9]{32,128})",
+    ),
+    _secret("request_signature", "signature=", r"(?i:signature)=([A-Fa-f0-9]{64})(?![A-Za-z0-9])"),
     _secret(
         "telegram_token",
         ":aa",

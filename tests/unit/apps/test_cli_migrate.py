@@ -59,3 +59,17 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     result = ce("migrate", str(path), "--out", str(tmp_path / "none" / "new.json"))
     assert result.exit_code == 1
     assert "cannot be written" in result.stderr
+
+
+def test_what_is_there_is_left_and_a_new_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    path, there, link = (tmp_path / name for name in ("old.json", "there.db", "link.json"))
+    path.write_text(json.dumps(FILLED), encoding="utf-8")
+    there.write_text("a store", encoding="utf-8")
+    link.symlink_to(there)
+    for out in (there, link, path):
+        result = ce("migrate", str(path), "--out", str(out))
+        assert result.exit_code == 1
+        assert "is there already" in result.stderr
+    assert there.read_text(encoding="utf-8") == "a store"
+    assert ce("migrate", str(path), "--out", str(tmp_path / "new.json")).exit_code == 0
+    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o600

@@ -64,6 +64,31 @@ FOUND = [
     ("SECRET", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghij_-", 'token="{}"'),
     ("SECRET", "abcdefABCDEF0123456789", "Authorization: Bearer {}"),
     ("SECRET", "abcdefABCDEF0123456789", "Authorization: Token {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "authorization: {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "curl -H 'Proxy-Authorization: {}' https://x.example/a"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "Authorization: Bot {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "Authorization: HMAC-SHA256 {}"),
+    ("SECRET", "YIIJvwYGKwYBBQUCoIIJszCC+f3Gk29Qp==", "Authorization: Negotiate {}"),
+    (
+        "SECRET",
+        "6629fae49393a05397450978507c4ef1",
+        'Authorization: Digest username="Mufasa", uri="/dir", response="{}", qop=auth',
+    ),
+    (
+        "SECRET",
+        "fe5f80f77d5fa3beca038a248ff027d0445342fe2855ddc963176630326f1024",
+        "Authorization: AWS4-HMAC-SHA256 SignedHeaders=host;range, Signature={}",
+    ),
+    (
+        "SECRET",
+        "fe5f80f77d5fa3beca038a248ff027d0445342fe2855ddc963176630326f1024",
+        "https://b.example/o?X-Amz-Expires=60&X-Amz-Signature={}",
+    ),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "apikey: {}"),
+    ("SECRET", "9f86d081884c7d659a2feaa0c55ad015", "https://x.example/?apikey={}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", 'token = b"{}"'),
+    ("PASSWORD", "S3cr3t!pw", 'password = b"{}"'),
+    ("PASSWORD", "hunter2x", "pwd: bytes = rb'{}'"),
     (
         "SECRET",
         "123456789:AAEZq8Xw2Lm4Vt6Rb1Nc7YdZq8Xw2Lm4Vt6",
@@ -109,6 +134,9 @@ FOUND = [
 ]
 
 LEFT = [
+    "Authorization: see section 3.2.1 of rfc7235, or AuthorizationServerConfigurer2Support",
+    "Authorization: sha256 checksums are listed, authorization: Mandant 4711 has approved",
+    'password = b"", apikey: ${API_KEY_V2_PROD1}, authorization: /etc/app/authorization.conf',
     "Order number 4111111111111111 shipped",
     "订单号：13912345678，已发货",
     "流水号110101194912310021",
