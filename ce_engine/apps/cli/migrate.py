@@ -20,7 +20,8 @@ File = Annotated[
     str, typer.Argument(metavar="FILE", help="A session document, JSON; `-` is the standard input.")
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write the document into this new file; else it is printed.")
+    Path | None,
+    typer.Option("--out", help="Write the document into this new file; else it is printed."),
 ]
 Version = Annotated[
     str | None, typer.Option("--from", help="Its schema version, where it does not say so itself.")
