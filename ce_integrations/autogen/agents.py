@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,8 +17,8 @@ from ce_integrations.autogen.speakers import CHAT_AGENT, TEAM, speakers
 from ce_integrations.calls.agent_steps import (
     Step,
     deeper,
+    ids_in,
     in_step,
-    names_nobody,
     sent_from_here,
     sent_from_nowhere,
     stepping,
@@ -133,20 +133,19 @@ def _only_one(name: str) -> Step | None:
 
 def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
     """The step that an agent or a team enters."""
-    name, session_id, user_id, names = type(subject).__name__, None, None, frozenset[str]()
+    name, names = type(subject).__name__, frozenset[str]()
+    ids: Mapping[str, Any] = {}
     with suppress(Exception):  # an app's own class may do anything
         name, names = str(getattr(subject, "name", name)), frozenset(speakers(subject))
-        if not names_nobody(may_be_sent=True):
-            told = args[0] if args else kwargs.get("messages", kwargs.get("task"))
-            session_id, user_id = _said(told)
+        told = args[0] if args else kwargs.get("messages", kwargs.get("task"))
+        ids = ids_in(_said(told), may_be_sent=True)
     return deeper(
         subject,
         name,
         _hooks(subject),
-        session_id=session_id,
-        user_id=user_id,
         conversation=subject,
         speakers=names,
+        **ids,
     )
 
 
@@ -155,14 +154,14 @@ def _hooks(subject: object) -> Hooks[Any] | None:
     return None if mark is None else mark.hooks
 
 
-def _said(messages: object) -> tuple[object, object]:
+def _said(messages: object) -> Mapping[str, Any]:
     """Session and user as the newest of the messages tells them that tells any."""
     several = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
     for each in reversed(several or [messages]):
         told = getattr(each, "metadata", None)
         if isinstance(told, dict) and told.get("session_id"):
-            return told["session_id"], told.get("user_id")
-    return None, None
+            return {"session_id": told["session_id"], "user_id": told.get("user_id")}
+    return {}
 
 
 def _of_core(agent: BaseAgent, ctx: Any) -> Step:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settle
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import call_around
 from ce_integrations.calls.tool_events import at_work
-from ce_integrations.identity.session import CallInfo, chosen_session
+from ce_integrations.identity.session import CallInfo, Choice, as_text, chosen_session, user_of
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
 from ce_integrations.wrapping.patches import Make
@@ -26,12 +26,13 @@ __all__ = [
     "Step",
     "deeper",
     "governing_step",
+    "ids_in",
     "in_step",
-    "names_nobody",
     "sent_from_here",
     "sent_from_nowhere",
     "step_around",
     "stepping",
+    "tell_user",
 ]
 
 
@@ -47,6 +48,7 @@ class Step:
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
         in_tools: whether nothing of the app's runs inside but tools that a model calls, and what they call.
+        users: whose what runs around it is, as far as that is known.
         at_work: what runs of the app's call; it is over where nothing does.
     """
 
@@ -60,6 +62,7 @@ class Step:
     context: Context | None = None
     speakers: frozenset[str] = frozenset()
     in_tools: bool = False
+    users: frozenset[str] = frozenset()
     at_work: set[object] = field(default_factory=set)
 
     @contextmanager
@@ -76,6 +79,12 @@ class Step:
     def is_named(self) -> bool:
         """Whether it is known whose it is."""
         return not (self.session_id is None and self.user_id is None)
+
+    def user(self) -> str | None:
+        """Whose it is, where an installation governs it, or an id names its user."""
+        hooks = self.hooks
+        choice = Choice() if hooks is None or not hooks.active else hooks.choice
+        return user_of(self.info(), choice)
 
     def of_tools(self, alone: bool) -> Step:
         """The step, as one in which tools run `alone`, if so."""
@@ -102,6 +111,17 @@ _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
 _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 """What an app says around its calls."""
 
+_users_here: list[Callable[[], str | None]] = []
+
+
+def tell_user(user_here: Callable[[], str | None]) -> None:
+    """For a framework that tells of its runs: inside one of somebody's, arguments name no other user.
+
+    Args:
+        user_here: gives the id of the user whose the run around us is, while it is at work, if any.
+    """
+    _users_here.append(user_here)
+
 
 def step_around() -> Step | None:
     """The innermost step that runs around us, if any.
@@ -119,21 +139,41 @@ def governing_step() -> Step | None:
     return step if step is not None and step.hooks is not None and step.hooks.active else None
 
 
-def names_nobody(*, may_be_sent: bool = False) -> bool:
-    """Whether arguments say whose nothing is here: in a tool they are a model's words, and may be anywhere inside.
+def ids_in(told: Mapping[str, Any], *, may_be_sent: bool = False) -> Mapping[str, Any]:
+    """Arguments that may name session and user, where they may: in a tool they are a model's words, and may be anywhere inside.
 
     The app names whom it works for where it begins, or by `ce_session`; what is inside is theirs.
 
     Args:
+        told: by `session_id`, `user_id` and others.
         may_be_sent: they came with a message, which may be a client's or another agent's: where the app says
             `ce_session` they say nothing, and only what it begins with says whose it is.
     """
+    return {} if _names_nobody(told.get("user_id"), may_be_sent) else told
+
+
+def _names_nobody(user_id: object, may_be_sent: bool) -> bool:
     around, (said, is_guess) = _running(), chosen_session.heard()
     is_inside = around is not None and around.subject is not None
     is_said = said is not None and not is_guess
     if _is_in_tools() or (is_said if may_be_sent else is_inside and is_said):
         return True
-    return is_inside and (may_be_sent or (around is not None and around.is_named))
+    if is_inside and (may_be_sent or (around is not None and around.is_named)):
+        return True
+    named, users = as_text(user_id), _users(around)
+    return bool(named and users) and named not in users
+
+
+def _users(around: Step | None) -> frozenset[str]:
+    """Whose what runs around us is, of all frameworks, as far as that is known."""
+    telling = [*_users_here, *([] if around is None else [around.user])]
+    users = set() if around is None else set(around.users)
+    for user_here in telling:
+        with suppress(
+            Exception
+        ):  # odd ids, or a callable of the app's, which fails in its call, too
+            users.add(user_here() or "")
+    return frozenset(users - {""})
 
 
 def _is_in_tools() -> bool:
@@ -150,7 +190,7 @@ def sent_from_here() -> Step:
     """
     around = _running()
     sent = _first(_here()) if around is None else replace(around, context=settled())
-    return replace(sent, in_tools=_is_in_tools())
+    return replace(sent, in_tools=_is_in_tools(), users=_users(around))
 
 
 def _running() -> Step | None:
@@ -214,6 +254,7 @@ def deeper(
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
         in_tools=around.in_tools or _is_in_tools(),
+        users=_users(around),
     )
 
 

@@ -36,6 +36,7 @@ class RunTree(Generic[Id, Owner]):
 
     def __init__(self) -> None:
         self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
+        self._open: BoundedMap[Id, bool] = BoundedMap(MAX_RUNS)
 
     def add(
         self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **facts: Any
@@ -47,6 +48,8 @@ class RunTree(Generic[Id, Owner]):
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         above = self._of(parent)
+        if parent is None:
+            self._open.put(run_id, True)
         conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
         if (asked := asked_here()) is not None:
@@ -55,6 +58,14 @@ class RunTree(Generic[Id, Owner]):
         owner_ref = None if owner is None else weakref.ref(owner)
         self._runs.put(run_id, _Run(root, parent, owner_ref, tools, merged, conversation))
         return owner
+
+    def end(self, run_id: Id) -> None:
+        """Note that a run ends; of roots alone it counts."""
+        self._open.pop(run_id)
+
+    def is_open(self, run_id: Id) -> bool:
+        """Whether the root of a run is at work: tasks that it left behind are in it no more."""
+        return self._open.get(self._of(run_id).root) is not None
 
     def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
         """What is known of a call right in this run; `facts` is what the call tells itself.

@@ -10,7 +10,7 @@ from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody
+from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
@@ -51,7 +51,7 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         return None
     given = kwargs.get("inputs", args[0] if args else None)
     inputs = given if isinstance(given, Mapping) else {}
-    told = {} if names_nobody() else {**inputs, **kwargs}
+    told = ids_in({**inputs, **kwargs})
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
     return deeper(
         subject,

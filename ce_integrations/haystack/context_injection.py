@@ -14,7 +14,7 @@ from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_engine.runtime.scoped_variable import handing_over
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step, step_around
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.calls.tool_events import at_work
@@ -48,7 +48,7 @@ def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
             name or _tool_in(around),
             hooks,
             conversation=subject,
-            **({} if names_nobody() else _ids(subject, args, kwargs)),
+            **ids_in(_ids(subject, args, kwargs)),
         )
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
@@ -245,6 +246,11 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
     return CallIdentity(scope, ephemeral=said.session_id is None, history=said.history)
 
 
+def user_of(info: CallInfo, choice: Choice) -> str | None:
+    """The user of a call, if anybody names one; raises as `resolve` does."""
+    return _innermost(list(_voices(info, choice))).user_id or None
+
+
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
     around, is_guess = chosen_session.heard(info.context, info.asked)
@@ -275,9 +281,9 @@ def _called_voice(info: CallInfo, choice: Choice) -> _Voice:
 
 def _own_voice(info: CallInfo) -> _Voice:
     """The framework's own ids."""
-    own = _own_id(info.session_id)
+    own = as_text(info.session_id)
     session_id = None if own in SHARED_DEFAULTS else own
-    return _Voice(session_id, _own_id(info.user_id), agent_id=_agent_id(info.agent) or None)
+    return _Voice(session_id, as_text(info.user_id), agent_id=_agent_id(info.agent) or None)
 
 
 def within_turn(own: CallIdentity, around: CallIdentity | None) -> CallIdentity:
@@ -337,7 +343,7 @@ def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
 
 
 def _value(choice: IdChoice) -> str | None:
-    return None if callable(choice) else _own_id(choice)
+    return None if callable(choice) else as_text(choice)
 
 
 def of_scope(scope: object) -> _Voice:
@@ -363,7 +369,7 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
     Raises:
         ConfigError: it cannot be one.
     """
-    text = _own_id(value)
+    text = as_text(value)
     if text is None and value is not None:
         raise ConfigError(f"{part} of {said_by} is a {type(value).__name__}; {_WANTED}")
     if text == "" and part == "session_id":
@@ -377,11 +383,13 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
     return text
 
 
-def _own_id(value: object) -> str | None:
+def as_text(value: object) -> str | None:
     """A framework's id as text: texts, numbers and UUIDs are ids, other objects are not."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool):
         return None
-    is_number = isinstance(value, Real) and isfinite(value)
-    return str(value) if is_number or type(value).__name__ == "UUID" else None
+    with suppress(OverflowError):  # a number that is longer than any id
+        is_number = isinstance(value, Real) and isfinite(value)
+        return str(value) if is_number or type(value).__name__ == "UUID" else None
+    return None

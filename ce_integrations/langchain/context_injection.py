@@ -32,7 +32,7 @@ from ce_integrations.install.adapter import (
     call_around,
     is_inside,
 )
-from ce_integrations.langchain.marks import STARTS, Mark, mark_of, new_run_id, tree
+from ce_integrations.langchain.marks import ENDS, STARTS, Mark, mark_of, new_run_id, tree
 from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.mapping.usage import usage_of
@@ -301,6 +301,7 @@ MAKERS: dict[type, dict[str, Make]] = {
         manager: {**starts, **dict.fromkeys(("on_chat_model_start", "on_llm_start"), _begins)}
         for manager, starts in STARTS.items()
     },
+    **ENDS,
     BaseChatModel: _MODEL,
     BaseLLM: {**_MODEL, **dict.fromkeys(("batch", "abatch"), within(_entry))},
     **dict.fromkeys(

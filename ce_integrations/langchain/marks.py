@@ -262,3 +262,24 @@ STARTS: dict[type, dict[str, Make]] = {
     for manager in (CallbackManager, AsyncCallbackManager)
 }
 """The methods by which runs start, to be wrapped."""
+
+
+def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a run ends, before its handlers hear of it."""
+
+    @same_kind(original)
+    def end(self: manager.BaseRunManager, *args: Any, **kwargs: Any) -> Any:
+        tree.end(self.run_id)
+        return original(self, *args, **kwargs)
+
+    return end
+
+
+ENDS: dict[type, dict[str, Make]] = {
+    getattr(manager, f"{sort}CallbackManagerFor{kind.capitalize()}Run"): dict.fromkeys(
+        (f"on_{kind}_end", f"on_{kind}_error"), _ending
+    )
+    for kind in ("chain", "tool", "retriever")
+    for sort in ("", "Async")
+}
+"""The methods by which they end."""

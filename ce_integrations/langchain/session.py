@@ -7,12 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 
+from ce_integrations.calls.agent_steps import tell_user
+from ce_integrations.identity.session import Choice, user_of
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain.batches import batch_around
 from ce_integrations.langchain.graphs import branch_of
-from ce_integrations.langchain.marks import new_run_id, tree
+from ce_integrations.langchain.marks import mark_of, new_run_id, tree
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
@@ -51,6 +53,19 @@ def info_of(
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )
+
+
+def user_here() -> str | None:
+    """Whose the run is that is at work around us, if that is known."""
+    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
+    run_id = getattr(callbacks, "parent_run_id", None)
+    if run_id is None or not tree.is_open(run_id):
+        return None
+    mark = tree.of(run_id, mark_of(callbacks))[1]
+    return user_of(info_of(None, parent=run_id), Choice() if mark is None else mark.hooks.choice)
+
+
+tell_user(user_here)
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:

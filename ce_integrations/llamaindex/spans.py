@@ -30,8 +30,10 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
+from ce_integrations.calls.agent_steps import tell_user
 from ce_integrations.calls.run_tree import RunTree
 from ce_integrations.calls.tool_events import MAX_RUNS
+from ce_integrations.identity.session import Choice, user_of
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import SharedMark
 from ce_integrations.install.marks import PLACE
@@ -143,7 +145,7 @@ class Spans(RunTree[str, SharedMark]):
         self._spans.put(id_, span)
 
     def end(self, id_: str) -> None:
-        """Note that a span ends."""
+        super().end(id_)
         if self.span(id_).run == id_:
             self._ended.put(id_, True)
 
@@ -224,6 +226,18 @@ def _line(instance: object) -> dict[str, Any]:
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
     return tree.info_in(tree.inside(active_span_id.get()))
+
+
+def user_here() -> str | None:
+    """Whose the run is that is at work around us, if that is known."""
+    here = tree.inside(active_span_id.get())
+    if here is None or not tree.is_open(here):
+        return None
+    mark = tree.of(here)[1]
+    return user_of(tree.info_in(here), Choice() if mark is None else mark.hooks.choice)
+
+
+tell_user(user_here)
 
 
 def owner_here(subject: object) -> SharedMark | None:

@@ -11,7 +11,7 @@ from weakref import ref
 from semantic_kernel.agents.agent import Agent
 from semantic_kernel.contents import ChatHistory, ChatMessageContent
 
-from ce_integrations.calls.agent_steps import Step, deeper, in_step, names_nobody, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step, step_around
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.install.adapter import CallInfo, Hooks
@@ -72,11 +72,11 @@ _call = governed(
 # Who asks
 
 
-def _said(*told: Any) -> dict[str, Any]:
+def _said(*told: Any) -> Mapping[str, Any]:
     """Session and user, where arguments tell them that are the app's own."""
     keys = ("session_id", "user_id")
-    maps = [each for each in told if isinstance(each, Mapping) and not names_nobody()]
-    return {key: each[key] for each in maps for key in keys if each.get(key)}
+    maps = [each for each in told if isinstance(each, Mapping)]
+    return ids_in({key: each[key] for each in maps for key in keys if each.get(key)})
 
 
 def _agent(agent: Any, *_: Any, **given: Any) -> Step:
@@ -86,7 +86,7 @@ def _agent(agent: Any, *_: Any, **given: Any) -> Step:
     is_named = thread_id and not MADE.fullmatch(thread_id)
     named = {"session_id": thread_id} if is_named else {}
     hooks = hooks_of(agent, given.get("kernel"), agent.kernel)
-    said = named | _said(given.get("arguments"), given)
+    said = {**named, **_said(given.get("arguments"), given)}
     return deeper(agent, agent.name, hooks, conversation=thread, **said)
 
 

@@ -1,0 +1,267 @@
+"""A run of one framework inside one of another that is named: what came into it from a model names nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.messages import TextMessage
+from autogen_agentchat.teams import RoundRobinGroupChat
+from crewai import Agent, Crew, Task
+from crewai.llms.providers.openai.completion import OpenAICompletion
+from haystack import Pipeline, component
+from haystack.dataclasses import ChatMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from llama_index.core.query_engine import CustomQueryEngine
+from llama_index_instrumentation.dispatcher import instrument_tags
+from semantic_kernel import Kernel
+from semantic_kernel.agents import ChatCompletionAgent
+from semantic_kernel.functions import KernelArguments, KernelFunctionFromMethod, kernel_function
+
+from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
+from ce_integrations import install_ce
+from ce_integrations.testing.answers import text
+from ce_integrations.testing.framework_apps import MODEL
+from ce_integrations.testing.wire import Wire
+from tests.adapters.autogen.contract_apps import Client
+from tests.adapters.haystack.contract_apps import Model
+from tests.adapters.llamaindex.contract_apps import ChatApps
+from tests.adapters.semantic_kernel.contract_apps import Service
+from tests.adapters.stored import Stored
+
+
+RULE = "Say no more than is asked. 少说。"
+ADA = {"session_id": "main", "user_id": "ada"}
+BOB = {"session_id": "desk", "user_id": "bob"}
+QUESTION = "the gate?"
+
+Ask = Callable[[], object]
+"""Asks an inner app, which is handed what a model wrote: that Ada asks."""
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+# Inside
+
+
+@component
+class Front:
+    @component.output_types(messages=list[ChatMessage])
+    def run(self, user_id: str, session_id: str) -> dict[str, Any]:
+        return {"messages": [ChatMessage.from_user(QUESTION)]}
+
+
+def in_haystack(wire: Wire) -> tuple[Any, Ask]:
+    pipeline = Pipeline()
+    pipeline.add_component("front", Front())
+    pipeline.add_component("llm", Model(wire))
+    pipeline.connect("front.messages", "llm.messages")
+    return pipeline, lambda: pipeline.run({"front": ADA})
+
+
+def in_crewai(wire: Wire) -> tuple[Any, Ask]:
+    llm = OpenAICompletion(model=MODEL, base_url=wire.base_url, api_key="no key", max_retries=0)
+    agent = Agent(role="desk", goal="Answer.", backstory="Asks.", llm=llm)
+    task = Task(description=QUESTION, expected_output="A word.", agent=agent)
+    crew = Crew(agents=[agent], tasks=[task])
+    return crew, lambda: crew.kickoff(inputs=ADA)
+
+
+def in_autogen(wire: Wire) -> tuple[Any, Ask]:
+    agent = AssistantAgent("inner", Client(wire))
+    task = TextMessage(content=QUESTION, source="user", metadata=ADA)
+    return agent, lambda: asyncio.run(agent.run(task=task))
+
+
+def in_an_autogen_team(wire: Wire) -> tuple[Any, Ask]:
+    """Whose agents work in tasks of a runtime, which inherit nothing."""
+    team = RoundRobinGroupChat([AssistantAgent("inner", Client(wire))], max_turns=1)
+    task = TextMessage(content=QUESTION, source="user", metadata=ADA)
+    return team, lambda: asyncio.run(team.run(task=task))
+
+
+def in_semantic_kernel(wire: Wire) -> tuple[Any, Ask]:
+    agent = ChatCompletionAgent(service=Service(wire), name="inner")
+    told = KernelArguments(session_id=ADA["session_id"], user_id=ADA["user_id"])
+
+    async def ask() -> object:
+        return await agent.get_response(QUESTION, arguments=told)
+
+    return agent, lambda: asyncio.run(ask())
+
+
+INNER = [in_haystack, in_crewai, in_autogen, in_an_autogen_team, in_semantic_kernel]
+
+
+# Outside: what runs something of the app's that no model called
+
+
+def _model(wire: Wire) -> ChatOpenAI:
+    said: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
+    return ChatOpenAI(model=MODEL, **said)
+
+
+def _configured(named: dict[str, str]) -> RunnableConfig:
+    renamed = {"session_id": "thread_id"}
+    return {"configurable": {renamed.get(key, key): value for key, value in named.items()}}
+
+
+def of_langchain(wire: Wire, ask: Ask, named: dict[str, str] = BOB) -> tuple[Any, Ask]:
+    first: Runnable[Any, Any] = RunnableLambda(lambda _: str(ask()))
+    chain = first | _model(wire)
+    return chain, lambda: chain.invoke("Look it up.", _configured(named))
+
+
+def of_langgraph(wire: Wire, ask: Ask, named: dict[str, str] = BOB) -> tuple[Any, Ask]:
+    model, graph = _model(wire), StateGraph(MessagesState)
+    graph.add_node("look", lambda _: ask() and None)
+    graph.add_node("answer", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_edge(START, "look")
+    graph.add_edge("look", "answer")
+    app = graph.compile()
+    asked: Any = {"messages": [("user", "Look it up.")]}
+    return app, lambda: app.invoke(asked, _configured(named))
+
+
+class Desk(CustomQueryEngine):
+    llm: Any
+    ask: Any
+
+    def custom_query(self, query_str: str) -> str:
+        self.ask()
+        return str(self.llm.complete(query_str))
+
+
+def of_llamaindex(wire: Wire, ask: Ask, named: dict[str, str] = BOB) -> tuple[Any, Ask]:
+    made = Desk(llm=ChatApps().model(wire), ask=ask)
+
+    def run() -> None:
+        with instrument_tags(named):
+            made.query("Look it up.")
+
+    return made, run
+
+
+OUTER = [of_langchain, of_langgraph, of_llamaindex]
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_inputs_name_no_other_user_inside_a_run_of_another_framework_that_names_one(
+    engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    users, sent = asked(engine, outer, inner)
+    assert RULE not in sent
+    assert "ada" not in users
+
+
+def of_semantic_kernel(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    kernel = Kernel()
+
+    async def look() -> str:
+        return str(await asyncio.to_thread(ask))
+
+    async def run() -> None:
+        function = KernelFunctionFromMethod(kernel_function(look, name="look"), "desk")
+        await kernel.invoke(function)
+
+    return kernel, lambda: asyncio.run(run())
+
+
+def of_haystack(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    @component
+    class Look:
+        @component.output_types(messages=list[ChatMessage])
+        def run(self, question: str) -> dict[str, Any]:
+            return {"messages": [ChatMessage.from_user(str(ask()))]}
+
+    pipeline = Pipeline()
+    pipeline.add_component("look", Look())
+    pipeline.add_component("llm", Model(wire))
+    pipeline.connect("look.messages", "llm.messages")
+    return pipeline, lambda: pipeline.run({"look": {"question": "Look it up."}})
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize(
+    "outer",
+    [
+        # The installation on a chain of LangChain is known where its model is called, and not before.
+        partial(of_langgraph, named={}),
+        partial(of_llamaindex, named={}),
+        of_semantic_kernel,
+        of_haystack,
+    ],
+)
+@pytest.mark.parametrize("user", ["bob", lambda _: "bob"])
+def test_nor_where_the_installation_outside_says_whose_it_is(
+    engine: ContextEngine, outer: Any, inner: Any, user: Any
+) -> None:
+    users, sent = asked(engine, outer, inner, user_id=user)
+    assert RULE not in sent
+    assert "ada" not in users
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_they_name_a_session_of_that_user(engine: ContextEngine, outer: Any, inner: Any) -> None:
+    users, sent = asked(engine, partial(outer, named=ADA | {"session_id": "desk"}), inner)
+    assert RULE in sent
+    assert users == {"ada"}
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_they_name_the_user_where_nothing_around_does(
+    engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    users, sent = asked(engine, partial(outer, named={"session_id": "desk"}), inner)
+    assert RULE in sent
+    assert users == {"ada", ""}
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_a_worker_that_was_begun_in_a_run_serves_others_after_it(
+    engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    """It inherits the configuration, or the tags, of the run in which it was begun."""
+    kept: list[Context] = []
+    with Wire(lambda _: text("So.")) as wire:
+        app, ask = inner(wire)
+        around, run = outer(wire, lambda: kept.append(copy_context()))
+        engine.sync.constraints.create(Scope(**ADA), RULE)
+        with install_ce(around, engine=engine), install_ce(app, engine=engine):
+            run()
+            kept[0].run(ask)
+        assert RULE in str(wire.bodies)
+
+
+def asked(engine: ContextEngine, outer: Any, inner: Any, **said: Any) -> tuple[set[str], str]:
+    """(Users of the stored sessions, what went out)."""
+    engine.sync.constraints.create(Scope(**ADA), RULE)
+    with Wire(lambda _: text("So.")) as wire:
+        app, ask = inner(wire)
+        around, run = outer(wire, ask)
+        with install_ce(around, engine=engine, **said), install_ce(app, engine=engine):
+            run()
+        sent = str(wire.bodies)
+    assert QUESTION in sent
+    return {each.user_id for each in Stored(engine).sessions()}, sent
