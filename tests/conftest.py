@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +34,12 @@ settings.load_profile("ce")
 
 
 def pytest_configure() -> None:
-    """Have `tests` be this folder, whatever a test puts on `sys.path`: a distribution brings a `tests`, too."""
+    """Have `tests` be this folder, whatever a test puts on `sys.path`, and Ctrl-C end what a test starts.
+
+    A distribution brings a `tests`, too; and what a shell runs in the background ignores Ctrl-C.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     ours = sys.modules.get("tests")
     if ours is not None:  # a namespace package looks for its folders anew
         ours.__path__ = [str(Path(__file__).parent)]
