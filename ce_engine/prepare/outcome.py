@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import LAYERS, Material
@@ -34,7 +35,7 @@ class Outcome:
     crowded: bool = False  # whether what a question needs has no room behind the standing cut
     injected: str = ""
     injected_tokens: int = 0
-    injected_count: int = 0
+    chunks: Counter[Layer] = field(default_factory=Counter)  # pieces that are put in
     evidence_ids: list[str] = field(default_factory=list)
     quoted_ids: list[str] = field(
         default_factory=list
@@ -81,16 +82,19 @@ class Outcome:
         `chosen` are ids of the candidates among them.
         """
         pins = self.pins.values()
-        self.injected_count = len(loose) + sum(len(pin.refs) for pin in pins)
+        self.chunks[Layer.RETRIEVED] = len(loose) + sum(len(pin.refs) for pin in pins)
         ids = [evidence_id for pin in pins for evidence_id in pin.evidence_ids]
         ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
         self.evidence_ids = list(dict.fromkeys(ids))
         quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
         self.quoted_ids = list(quoted)
 
-    def add_evidence(self, evidence_ids: Sequence[str]) -> None:
-        """Name evidence that is in beside the pieces."""
-        self.evidence_ids = list(dict.fromkeys([*evidence_ids, *self.evidence_ids]))
+    def add_evidence(self, evidence: Mapping[str, Layer]) -> None:
+        """Name evidence that is in beside the pieces, by id; each that is in no piece is one more."""
+        self.chunks.update(
+            layer for name, layer in evidence.items() if name not in self.evidence_ids
+        )
+        self.evidence_ids = list(dict.fromkeys([*evidence, *self.evidence_ids]))
 
     def saved_of(self, item: MessageItem) -> int:
         """Tokens that a message's form saves."""

@@ -173,7 +173,7 @@ class _Assembly:
             self.cutter.hold({} if out.cut.moved else marks.pins)
         self._choose(room, sharing=sharing)
         out.injected_tokens += self.held.tokens
-        out.add_evidence([*out.standing.evidence_ids, *self.notes.evidence_ids])
+        out.add_evidence(out.standing.evidence | self.notes.evidence)
         out.decisions += [
             *self.held.decisions(),
             *([self.notes.summed] if self.notes.summed is not None else ()),

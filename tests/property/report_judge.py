@@ -86,6 +86,7 @@ def _tokens(report: Report, parts: Sequence[MessagePart], total: int) -> None:
     assert report.token_used == total == sum(report.payload_tokens.values())
     assert report.token_used == sum(each.tokens for each in report.layers.values()) + PRIMING
     assert report.messages_sent == len(parts)
+    assert len(report.injected_evidence_ids) <= sum(each.chunks for each in report.layers.values())
     assert report.token_budget is not None
     assert report.over_budget == (report.token_used > report.token_budget)
 

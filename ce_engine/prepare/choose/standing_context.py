@@ -37,7 +37,7 @@ Rank = tuple[bool, int, float, float]
 class StandingContext:
     """`contexts` by section, what they cost in `tokens`, and by layer; `warnings` are codes.
 
-    `rules_dropped` are the ids of the rules that do not go out, `evidence_ids` of the evidence that does.
+    `rules_dropped` are the ids of the rules that do not go out, `evidence` has those of the evidence that does.
     """
 
     contexts: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class StandingContext:
     decisions: list[PruneDecision] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     rules_dropped: list[str] = field(default_factory=list)
-    evidence_ids: list[str] = field(default_factory=list)
+    evidence: dict[str, Layer] = field(default_factory=dict)
 
 
 def stand(
@@ -164,7 +164,7 @@ class _Standing:
         """The sections' texts, and what they cost."""
         made = StandingContext()
         stays = [self.kept[m.id] for m in self.standing if m.id in self.kept]
-        made.evidence_ids = [m.evidence_id for m in stays if m.evidence_id]
+        made.evidence = {m.evidence_id: LAYERS[m.section] for m in stays if m.evidence_id}
         for section, layer in LAYERS.items():
             found = [m for m in stays if m.section == section]
             for context in dict.fromkeys(m.context for m in found):

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ce_engine.prepare.blocks.material import Material, block_of
+from ce_engine.prepare.blocks.material import LAYERS, Material, block_of
 from ce_engine.prepare.choose.pruner_guard import BlockChooser
 from ce_engine.prepare.compose.sections import Sections
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.enums import Layer
 from ce_engine.schema.report import PruneDecision
 
 
 class Notes:
     """Adds texts to the contexts of one call while there is room.
 
-    `summed` is what became of the summary, and `evidence_ids` has its evidence, if it goes out.
+    `summed` is what became of the summary, and `evidence` has its evidence, if it goes out.
     """
 
     def __init__(self, sections: Sections, chooser: BlockChooser) -> None:
         self.sections = sections
         self.chooser = chooser
         self.summed: PruneDecision | None = None
-        self.evidence_ids: list[str] = []
+        self.evidence: dict[str, Layer] = {}
 
     def tell(
         self, contexts: dict[str, str], out: Outcome, sources: CandidateSources, left: int
@@ -55,12 +56,12 @@ class Notes:
         if not spent:
             self.leave()
         elif summary.evidence_id:
-            self.evidence_ids = [summary.evidence_id]
+            self.evidence = {summary.evidence_id: LAYERS[summary.section]}
         return spent
 
     def leave(self) -> None:
         """Tell that the summary had no room after all."""
-        self.evidence_ids = []
+        self.evidence = {}
         if self.summed is not None and self.summed.action != "dropped":
             self.summed.action, self.summed.reason = "dropped", "over_budget"
 

@@ -108,22 +108,18 @@ class ReportWriter:
         report.payload_tokens = payload_tokens(outcome, extras, self.count)
         system = report.payload_tokens.get("system", 0)
         tokens, cut_off = self._put_in(), outcome.standing.truncated
+        tokens[Layer.RULES] = tokens.get(Layer.RULES, 0) + system
+        tokens[Layer.IMMEDIATE] = tokens.get(Layer.IMMEDIATE, 0) + outcome.cut.tokens
+        if outcome.retrieved_cut:
+            cut_off = cut_off | {Layer.RETRIEVED}
+        truncated = bool(outcome.groups_dropped or outcome.shortened)
         report.layers = {
-            Layer.RULES.value: LayerReport(
-                tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
-            ),
-            Layer.SETTINGS.value: LayerReport(
-                tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
-            ),
-            Layer.RETRIEVED.value: LayerReport(
-                tokens=tokens.get(Layer.RETRIEVED, 0),
-                chunks=outcome.injected_count,
-                truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
-            ),
-            Layer.IMMEDIATE.value: LayerReport(
-                tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
-                truncated=bool(outcome.groups_dropped or outcome.shortened),
-            ),
+            layer.value: LayerReport(
+                tokens=tokens.get(layer, 0),
+                chunks=outcome.chunks[layer],
+                truncated=truncated if layer is Layer.IMMEDIATE else layer in cut_off,
+            )
+            for layer in Layer
         }
 
     def _put_in(self) -> dict[Layer, int]:

@@ -232,6 +232,7 @@ def test_a_host_that_keeps_nothing_gets_it_in_the_place_of_what_it_covers(opened
     assert text.count("they spoke of one to three") == 1
     assert [text.count(f"q{n}.") for n in range(1, 6)] == [0, 0, 0, 2, 1]  # `aq4.` has it, too
     assert "|# Summary of what was said before" in text
+    assert prepared.report.layers["immediate"].chunks == 1  # a piece like any other
     assert (
         evidence_of(engine, "they spoke of one to three") in prepared.report.injected_evidence_ids
     )
