@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, settle
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import call_around
 from ce_integrations.calls.tool_events import at_work
-from ce_integrations.identity.session import CallInfo, Choice, as_text, chosen_session, user_of
+from ce_integrations.identity.session import CallInfo, as_text, chosen_session
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
 from ce_integrations.wrapping.patches import Make
@@ -32,7 +33,7 @@ __all__ = [
     "sent_from_nowhere",
     "step_around",
     "stepping",
-    "tell_user",
+    "tell_runs",
 ]
 
 
@@ -48,7 +49,7 @@ class Step:
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
         in_tools: whether nothing of the app's runs inside but tools that a model calls, and what they call.
-        users: whose what runs around it is, as far as that is known.
+        user_around: whom the innermost run around it names that a framework tells of.
         at_work: what runs of the app's call; it is over where nothing does.
     """
 
@@ -62,7 +63,7 @@ class Step:
     context: Context | None = None
     speakers: frozenset[str] = frozenset()
     in_tools: bool = False
-    users: frozenset[str] = frozenset()
+    user_around: str | None = None
     at_work: set[object] = field(default_factory=set)
 
     @contextmanager
@@ -79,12 +80,6 @@ class Step:
     def is_named(self) -> bool:
         """Whether it is known whose it is."""
         return not (self.session_id is None and self.user_id is None)
-
-    def user(self) -> str | None:
-        """Whose it is, where an installation governs it, or an id names its user."""
-        hooks = self.hooks
-        choice = Choice() if hooks is None or not hooks.active else hooks.choice
-        return user_of(self.info(), choice)
 
     def of_tools(self, alone: bool) -> Step:
         """The step, as one in which tools run `alone`, if so."""
@@ -106,21 +101,25 @@ class Step:
         return CallInfo(**{**known, **others})
 
 
+_logger = logging.getLogger("ce_integrations")
+
 _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
 
 _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 """What an app says around its calls."""
 
-_users_here: list[Callable[[], str | None]] = []
+RunHere = tuple[int, str | None]
+_runs_here: list[Callable[[], RunHere | None]] = []
 
 
-def tell_user(user_here: Callable[[], str | None]) -> None:
-    """For a framework that tells of its runs: inside one of somebody's, arguments name no other user.
+def tell_runs(run_here: Callable[[], RunHere | None]) -> None:
+    """For a framework that tells of its runs: inside one that names a user, arguments name no other.
 
     Args:
-        user_here: gives the id of the user whose the run around us is, while it is at work, if any.
+        run_here: gives when the run around us began (`RunTree.began`) and the user that it names, if any;
+            `None` where none is at work.
     """
-    _users_here.append(user_here)
+    _runs_here.append(run_here)
 
 
 def step_around() -> Step | None:
@@ -160,20 +159,25 @@ def _names_nobody(user_id: object, may_be_sent: bool) -> bool:
         return True
     if is_inside and (may_be_sent or (around is not None and around.is_named)):
         return True
-    named, users = as_text(user_id), _users(around)
-    return bool(named and users) and named not in users
+    named = as_text(user_id)
+    if not named or _user_around(around) in (None, named):
+        return False
+    _logger.warning(
+        "inputs name another user than the run around them is for, and do not count; where the app means "
+        "them, say ce_session round the run"
+    )
+    return True
 
 
-def _users(around: Step | None) -> frozenset[str]:
-    """Whose what runs around us is, of all frameworks, as far as that is known."""
-    telling = [*_users_here, *([] if around is None else [around.user])]
-    users = set() if around is None else set(around.users)
-    for user_here in telling:
-        with suppress(
-            Exception
-        ):  # odd ids, or a callable of the app's, which fails in its call, too
-            users.add(user_here() or "")
-    return frozenset(users - {""})
+def _user_around(around: Step | None) -> str | None:
+    """Whom the innermost run around us names that names anybody."""
+    begun, user = 0, None if around is None else around.user_around
+    for run_here in _runs_here:
+        with suppress(Exception):  # odd tags, or a configuration that nobody has looked at
+            run = run_here()
+            if run is not None and run[1] and run[0] > begun:
+                begun, user = run
+    return user
 
 
 def _is_in_tools() -> bool:
@@ -190,7 +194,7 @@ def sent_from_here() -> Step:
     """
     around = _running()
     sent = _first(_here()) if around is None else replace(around, context=settled())
-    return replace(sent, in_tools=_is_in_tools(), users=_users(around))
+    return replace(sent, in_tools=_is_in_tools(), user_around=_user_around(around))
 
 
 def _running() -> Step | None:
@@ -254,7 +258,7 @@ def deeper(
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
         in_tools=around.in_tools or _is_in_tools(),
-        users=_users(around),
+        user_around=_user_around(around),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from ce_engine.runtime.scoped_variable import asked_here
@@ -16,12 +17,14 @@ from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 Id = TypeVar("Id", bound=Hashable)
 Owner = TypeVar("Owner")
+_order = count(1)
 
 
 @dataclass(slots=True)
 class _Run:
     root: Any
     parent: Any = None
+    entry: Any = None
     owner: weakref.ref[Any] | None = None
     tools: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +39,7 @@ class RunTree(Generic[Id, Owner]):
 
     def __init__(self) -> None:
         self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
-        self._open: BoundedMap[Id, bool] = BoundedMap(MAX_RUNS)
+        self._begun: BoundedMap[Id, int] = BoundedMap(MAX_RUNS)
 
     def add(
         self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **facts: Any
@@ -48,24 +51,29 @@ class RunTree(Generic[Id, Owner]):
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         above = self._of(parent)
-        if parent is None:
-            self._open.put(run_id, True)
+        entry = above.entry
+        if entry is None or self._begun.get(entry) is None:  # nothing of ours is at work around it
+            entry = run_id
+            self._begun.put(run_id, next(_order))
         conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
         if (asked := asked_here()) is not None:
             facts["asked"] = asked
         merged = _innermost(above.facts, facts) if facts else above.facts
         owner_ref = None if owner is None else weakref.ref(owner)
-        self._runs.put(run_id, _Run(root, parent, owner_ref, tools, merged, conversation))
+        self._runs.put(run_id, _Run(root, parent, entry, owner_ref, tools, merged, conversation))
         return owner
 
     def end(self, run_id: Id) -> None:
-        """Note that a run ends; of roots alone it counts."""
-        self._open.pop(run_id)
+        """Note that a run ends; of outermost ones alone it counts."""
+        self._begun.pop(run_id)
 
-    def is_open(self, run_id: Id) -> bool:
-        """Whether the root of a run is at work: tasks that it left behind are in it no more."""
-        return self._open.get(self._of(run_id).root) is not None
+    def began(self, run_id: Id) -> int | None:
+        """When the outermost run around began, in the order of all; `None` after its end.
+
+        Tasks that it left behind are in it no more.
+        """
+        return self._begun.get(self._of(run_id).entry)
 
     def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
         """What is known of a call right in this run; `facts` is what the call tells itself.

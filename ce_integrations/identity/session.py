@@ -246,11 +246,6 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
     return CallIdentity(scope, ephemeral=said.session_id is None, history=said.history)
 
 
-def user_of(info: CallInfo, choice: Choice) -> str | None:
-    """The user of a call, if anybody names one; raises as `resolve` does."""
-    return _innermost(list(_voices(info, choice))).user_id or None
-
-
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
     around, is_guess = chosen_session.heard(info.context, info.asked)
@@ -389,7 +384,7 @@ def as_text(value: object) -> str | None:
         return str.__str__(value)
     if isinstance(value, bool):
         return None
-    with suppress(OverflowError):  # a number that is longer than any id
+    with suppress(OverflowError, ValueError):  # a number that is longer than any id
         is_number = isinstance(value, Real) and isfinite(value)
         return str(value) if is_number or type(value).__name__ == "UUID" else None
     return None

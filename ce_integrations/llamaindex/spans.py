@@ -30,10 +30,10 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.calls.agent_steps import tell_user
+from ce_integrations.calls.agent_steps import RunHere, tell_runs
 from ce_integrations.calls.run_tree import RunTree
 from ce_integrations.calls.tool_events import MAX_RUNS
-from ce_integrations.identity.session import Choice, user_of
+from ce_integrations.identity.session import as_text
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import SharedMark
 from ce_integrations.install.marks import PLACE
@@ -228,16 +228,15 @@ def info_here() -> CallInfo:
     return tree.info_in(tree.inside(active_span_id.get()))
 
 
-def user_here() -> str | None:
-    """Whose the run is that is at work around us, if that is known."""
+def run_here() -> RunHere | None:
+    """When the run began that is at work around us, and the user that the app's tags name."""
     here = tree.inside(active_span_id.get())
-    if here is None or not tree.is_open(here):
+    if here is None or (began := tree.began(here)) is None:
         return None
-    mark = tree.of(here)[1]
-    return user_of(tree.info_in(here), Choice() if mark is None else mark.hooks.choice)
+    return began, as_text(active_instrument_tags.get().get("user_id"))
 
 
-tell_user(user_here)
+tell_runs(run_here)
 
 
 def owner_here(subject: object) -> SharedMark | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
@@ -16,14 +18,15 @@ from crewai import Agent, Crew, Task
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from haystack import Pipeline, component
 from haystack.dataclasses import ChatMessage
+from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 from llama_index.core.query_engine import CustomQueryEngine
+from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
-from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatCompletionAgent
-from semantic_kernel.functions import KernelArguments, KernelFunctionFromMethod, kernel_function
+from semantic_kernel.functions import KernelArguments
 
 from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
 from ce_integrations import install_ce
@@ -157,72 +160,52 @@ def of_llamaindex(wire: Wire, ask: Ask, named: dict[str, str] = BOB) -> tuple[An
 OUTER = [of_langchain, of_langgraph, of_llamaindex]
 
 
+def of_a_traced_chain(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    """In a run of a tracer's, which no chain of ours began."""
+    chain, _ = of_langchain(wire, ask)
+    callbacks = CallbackManager([], parent_run_id=UUID(int=7))
+    return chain, lambda: chain.invoke("?", {**_configured(BOB), "callbacks": callbacks})
+
+
+def of_a_span(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    """In a span of the app's own."""
+    made, run = of_llamaindex(wire, ask)
+    return made, get_dispatcher(__name__).span(run)
+
+
 @pytest.mark.req("B-03")
 @pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("outer", [*OUTER, of_a_traced_chain, of_a_span])
 def test_inputs_name_no_other_user_inside_a_run_of_another_framework_that_names_one(
-    engine: ContextEngine, outer: Any, inner: Any
+    engine: ContextEngine, outer: Any, inner: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    users, sent = asked(engine, outer, inner)
+    scopes, sent = asked(engine, outer, inner)
     assert RULE not in sent
-    assert "ada" not in users
-
-
-def of_semantic_kernel(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
-    kernel = Kernel()
-
-    async def look() -> str:
-        return str(await asyncio.to_thread(ask))
-
-    async def run() -> None:
-        function = KernelFunctionFromMethod(kernel_function(look, name="look"), "desk")
-        await kernel.invoke(function)
-
-    return kernel, lambda: asyncio.run(run())
-
-
-def of_haystack(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
-    @component
-    class Look:
-        @component.output_types(messages=list[ChatMessage])
-        def run(self, question: str) -> dict[str, Any]:
-            return {"messages": [ChatMessage.from_user(str(ask()))]}
-
-    pipeline = Pipeline()
-    pipeline.add_component("look", Look())
-    pipeline.add_component("llm", Model(wire))
-    pipeline.connect("look.messages", "llm.messages")
-    return pipeline, lambda: pipeline.run({"look": {"question": "Look it up."}})
+    assert not [scope for scope in scopes if "main" in scope or "ada" in scope]
+    assert "say ce_session round the run" in caplog.text
 
 
 @pytest.mark.req("B-03")
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize(
-    "outer",
-    [
-        # The installation on a chain of LangChain is known where its model is called, and not before.
-        partial(of_langgraph, named={}),
-        partial(of_llamaindex, named={}),
-        of_semantic_kernel,
-        of_haystack,
-    ],
-)
-@pytest.mark.parametrize("user", ["bob", lambda _: "bob"])
-def test_nor_where_the_installation_outside_says_whose_it_is(
-    engine: ContextEngine, outer: Any, inner: Any, user: Any
-) -> None:
-    users, sent = asked(engine, outer, inner, user_id=user)
-    assert RULE not in sent
-    assert "ada" not in users
+def test_the_innermost_run_counts(engine: ContextEngine) -> None:
+    carl = {"session_id": "c", "user_id": "carl"}
+    with Wire(lambda _: text("So.")) as wire:
+        pipeline, _ = in_haystack(wire)
+        desk, look = of_llamaindex(wire, lambda: pipeline.run({"front": BOB}), carl)
+        graph, run = of_langgraph(wire, look)
+        with ExitStack() as installed:
+            for each in (pipeline, desk, graph):
+                installed.enter_context(install_ce(each, engine=engine))
+            run()
+    assert len(Stored(engine).turns("desk", "bob")) == 1  # of the graph's own model
 
 
 @pytest.mark.req("B-03")
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("outer", OUTER)
 def test_they_name_a_session_of_that_user(engine: ContextEngine, outer: Any, inner: Any) -> None:
-    users, sent = asked(engine, partial(outer, named=ADA | {"session_id": "desk"}), inner)
+    scopes, sent = asked(engine, partial(outer, named=ADA | {"session_id": "desk"}), inner)
     assert RULE in sent
-    assert users == {"ada"}
+    assert scopes == {("desk", "ada"), ("main", "ada")}
 
 
 @pytest.mark.req("B-03")
@@ -231,37 +214,57 @@ def test_they_name_a_session_of_that_user(engine: ContextEngine, outer: Any, inn
 def test_they_name_the_user_where_nothing_around_does(
     engine: ContextEngine, outer: Any, inner: Any
 ) -> None:
-    users, sent = asked(engine, partial(outer, named={"session_id": "desk"}), inner)
+    scopes, sent = asked(engine, partial(outer, named={"session_id": "desk"}), inner)
     assert RULE in sent
-    assert users == {"ada", ""}
+    assert scopes == {("desk", ""), ("main", "ada")}
 
 
 @pytest.mark.req("B-03")
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("outer", OUTER)
-def test_a_worker_that_was_begun_in_a_run_serves_others_after_it(
+def test_they_name_the_session_where_installations_name_the_user(
     engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    scopes, _ = asked(engine, partial(outer, named={}), inner, user_id="desk")
+    assert ("main", "desk") in scopes
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_a_worker_that_was_begun_in_a_run_serves_others_after_it(
+    engine: ContextEngine, outer: Any, inner: Any, fails: bool
 ) -> None:
     """It inherits the configuration, or the tags, of the run in which it was begun."""
     kept: list[Context] = []
+
+    def begin() -> None:
+        kept.append(copy_context())
+        if fails:
+            raise ZeroDivisionError
+
     with Wire(lambda _: text("So.")) as wire:
         app, ask = inner(wire)
-        around, run = outer(wire, lambda: kept.append(copy_context()))
+        around, run = outer(wire, begin)
         engine.sync.constraints.create(Scope(**ADA), RULE)
         with install_ce(around, engine=engine), install_ce(app, engine=engine):
-            run()
+            with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+                run()
             kept[0].run(ask)
         assert RULE in str(wire.bodies)
 
 
-def asked(engine: ContextEngine, outer: Any, inner: Any, **said: Any) -> tuple[set[str], str]:
-    """(Users of the stored sessions, what went out)."""
+def asked(
+    engine: ContextEngine, outer: Any, inner: Any, **said: Any
+) -> tuple[set[tuple[str, str]], str]:
+    """((session, user) of what is stored, what went out)."""
     engine.sync.constraints.create(Scope(**ADA), RULE)
     with Wire(lambda _: text("So.")) as wire:
         app, ask = inner(wire)
         around, run = outer(wire, ask)
-        with install_ce(around, engine=engine, **said), install_ce(app, engine=engine):
+        with install_ce(around, engine=engine, **said), install_ce(app, engine=engine, **said):
             run()
         sent = str(wire.bodies)
     assert QUESTION in sent
-    return {each.user_id for each in Stored(engine).sessions()}, sent
+    return {(each.session_id, each.user_id) for each in Stored(engine).sessions()}, sent

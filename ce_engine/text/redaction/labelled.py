@@ -54,7 +54,7 @@ _OPERATOR = (
     r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|→|(?<=\s)->[ ]|[-–—][ ])(?:</[a-z]{1,8}>)?"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
     r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改[为成]了?|换成了?|重置为|填)[:：]?)?"
-    r"[ \t]{0,8}(?:\*\*[ ]?)?(?:[bru]{1,2}(?=[\"']))?(?:\"\"(?=\")|''(?='))?(?P<quote>[\"'`“‘「『]?)"
+    r"[ \t]{0,8}(?:\*\*[ ]?)?(?:(?:b|br|rb)(?=[\"']))?(?:\"\"(?=\")|''(?='))?(?P<quote>[\"'`“‘「『]?)"
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
@@ -230,7 +230,7 @@ LABELLED = (
         "secret",
         "SECRET",
         labels(
-            "secret|appsecret|apikey|authorization|clientsecret|secretkey|accesskey|authtoken|accesstoken|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"
+            "secret|appsecret|apikey|clientsecret|secretkey|accesskey|authtoken|accesstoken|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"
         ),
         tail("", "[!-~]{8,1024}"),
         _secret,

@@ -151,6 +151,8 @@ _NO_PASSWORD = words(
 _TECHNICAL = re.compile(
     r"(?i:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]{0,10}\Z"
 )
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_HEXADECIMAL = re.compile(r"(?=[^0-9]*[0-9])[0-9a-f]{32,}|(?=[^0-9]*[0-9])[0-9A-F]{32,}")
 _OWN_NAME = re.compile(r"(?i)[a-z_\-]*passw[a-z_\-]*")  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
 _SYMBOLS = "!@#$%^&*?~+"
 DIGITS = "0123456789"
@@ -164,6 +166,14 @@ def has_any(text: str, signs: str) -> bool:
 def looks_random(value: str) -> bool:
     """Say whether the value is more than words, one or two short numbers and what joins them."""
     return _WORDS.fullmatch(value) is None or len(_DIGIT_RUN.findall(value)) > 2
+
+
+def looks_like_a_key(value: str) -> bool:
+    """Say whether the value is hexadecimal, or digits among small and capital letters: no name, date, path or UUID."""
+    if _UUID.fullmatch(value):
+        return False
+    mixed = not value.islower() and not value.isupper() and len(_DIGIT_RUN.findall(value)) > 1
+    return _HEXADECIMAL.fullmatch(value) is not None or (mixed and looks_random(value))
 
 
 def password_value(value: str, *, explicit: bool) -> bool:
@@ -196,8 +206,14 @@ _URL_SAFE = r"[A-Za-z0-9_\-]"
 _KEY_LINE = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BLOCK = rf"(?:[^-]|-(?!----)){{40,16000}}+-----END {_KEY_LINE}"
 _KEY_CUT_SHORT = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
-_SCHEMES = "token|apikey|api-key|key|bot|negotiate|ntlm|hmac|hmac-sha(?:1|256|512)"
-"""Of a header's credentials; others are known by their capital."""
+_SCHEMES = (
+    "token|apikey|api-key|key|bot|negotiate|ntlm|hmac|hmac-sha(?:1|256|512)|ssws|sso-key|sharedkey|aws|"
+    "zoho-oauthtoken"
+)
+"""Of a header's credentials; what stands behind another one, or behind none, must look more like a key."""
+_HEADER = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:[bf][\"'])?"
+_CREDENTIALS = r"[A-Za-z0-9._~+/\-]{16,4000}={0,2}"
+_OTHER_CREDENTIALS = r"[A-Za-z0-9_+/\-]{20,4000}={0,2}(?![\w.:/\-])"
 _JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
 
 
@@ -215,26 +231,34 @@ SHAPES = (
     _secret(
         "bearer_token",
         "bearer",
-        r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
+        rf"(?i:\bbearer)[ \t]{{1,4}}[\"'`]?({_CREDENTIALS})",
         looks_random,
     ),
     _secret(
         "basic_authorization",
         "basic",
-        r"(?i:authorization\W{1,6}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}={0,2})",
+        rf"{_HEADER}(?i:basic)[ \t]{{1,4}}([A-Za-z0-9+/]{{8,400}}={{0,2}})",
     ),
     _secret(
         "authorization_token",
         "authorization",
-        rf"(?i:authorization)\W{{1,6}}(?:(?i:{_SCHEMES})|[A-Z][A-Za-z0-9\-]{{1,20}})[ \t]{{1,4}}([A-Za-z0-9._~+/\-]{{16,4000}}={{0,2}})",
+        rf"{_HEADER}(?i:{_SCHEMES})(?:[ \t]{{1,4}}|=)(?:[\w\-]{{1,64}}:)?({_CREDENTIALS})",
         looks_random,
+    ),
+    _secret(
+        "authorization_token",
+        "authorization",
+        rf"{_HEADER}(?:[A-Z][A-Za-z0-9\-]{{1,20}}[ \t]{{1,4}})?({_OTHER_CREDENTIALS})",
+        looks_like_a_key,
     ),
     _secret(
         "authorization_digest",
         "response=",
         r"(?i:authorization\W{1,6}digest)[ \t][^\r\n]{1,800}?[ ,;](?i:response)=\W{0,2}([A-Fa-f0-9]{32,128})",
     ),
-    _secret("request_signature", "signature=", r"(?i:signature)=([A-Fa-f0-9]{64})(?![A-Za-z0-9])"),
+    _secret(
+        "request_signature", "signature=", r"(?i:signature)=([A-Fa-f0-9]{64,1024})(?![A-Za-z0-9])"
+    ),
     _secret(
         "telegram_token",
         ":aa",

@@ -67,7 +67,13 @@ FOUND = [
     ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "authorization: {}"),
     ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "curl -H 'Proxy-Authorization: {}' https://x.example/a"),
     ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "Authorization: Bot {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "Authorization: key={}"),
     ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "Authorization: HMAC-SHA256 {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "(b'authorization', b'Token {}')"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "'Authorization': f'Token {}', x"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", 'authorization: bearer "{}"'),
+    ("SECRET", "dXNlcjpwYXNzd29yZA==", "(b'authorization', b'Basic {}')"),
+    ("SECRET", "aBc9dEf0GhI1jKl2MnO3pQr==", "Authorization: SharedKey account:{}"),
     ("SECRET", "YIIJvwYGKwYBBQUCoIIJszCC+f3Gk29Qp==", "Authorization: Negotiate {}"),
     (
         "SECRET",
@@ -135,6 +141,11 @@ FOUND = [
 
 LEFT = [
     "Authorization: see section 3.2.1 of rfc7235, or AuthorizationServerConfigurer2Support",
+    "last authorization: 2024-05-06T10:11:12Z, prior authorization = PA20240001234567",
+    "authorization: 550e8400-e29b-41d4-a716-446655440000, Authorization. Request 550e8400-e29b-41d4-a716-446655440000",
+    "authorization: arn:aws:iam::123456789012:role/Admin42Role, authorization: tests/e2e/test_auth0_v2.py::test_1",
+    "ERROR authorization: AADSTS50011_redirect_uri_mismatch, Authorization: See docs/api/v2/Users2024/index",
+    'token = r"[-!#$%&*+.^_`|~0-9a-zA-Z]+"',
     "Authorization: sha256 checksums are listed, authorization: Mandant 4711 has approved",
     'password = b"", apikey: ${API_KEY_V2_PROD1}, authorization: /etc/app/authorization.conf',
     "Order number 4111111111111111 shipped",
