@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ from ce_integrations.calls.open_turn import call_around
 from ce_integrations.calls.tool_events import at_work
 from ce_integrations.identity.session import CallInfo, as_text, chosen_session
 from ce_integrations.identity.team_role import chosen_role
+from ce_integrations.identity.user_around import Naming, order, tell_user, user_around
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
 from ce_integrations.wrapping.patches import Make
 
@@ -33,7 +34,6 @@ __all__ = [
     "sent_from_nowhere",
     "step_around",
     "stepping",
-    "tell_runs",
 ]
 
 
@@ -49,7 +49,7 @@ class Step:
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
         in_tools: whether nothing of the app's runs inside but tools that a model calls, and what they call.
-        user_around: whom the innermost run around it names that a framework tells of.
+        user_around: whom the innermost run around it names.
         at_work: what runs of the app's call; it is over where nothing does.
     """
 
@@ -104,22 +104,20 @@ class Step:
 _logger = logging.getLogger("ce_integrations")
 
 _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
+_entered: ContextVar[int] = ContextVar("ce_step_entered", default=0)
+"""When it was entered here: what is older here is around it, or of another call in whose task it works."""
 
 _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 """What an app says around its calls."""
 
-RunHere = tuple[int, str | None]
-_runs_here: list[Callable[[], RunHere | None]] = []
+
+def _named_here() -> Naming | None:
+    """Whom the step names that runs around us; where it is nobody, nobody outside is meant."""
+    step = _running()
+    return None if step is None else (_entered.get(), as_text(step.user_id) or step.user_around)
 
 
-def tell_runs(run_here: Callable[[], RunHere | None]) -> None:
-    """For a framework that tells of its runs: inside one that names a user, arguments name no other.
-
-    Args:
-        run_here: gives when the run around us began (`RunTree.began`) and the user that it names, if any;
-            `None` where none is at work.
-    """
-    _runs_here.append(run_here)
+tell_user(_named_here)
 
 
 def step_around() -> Step | None:
@@ -160,24 +158,13 @@ def _names_nobody(user_id: object, may_be_sent: bool) -> bool:
     if is_inside and (may_be_sent or (around is not None and around.is_named)):
         return True
     named = as_text(user_id)
-    if not named or _user_around(around) in (None, named):
+    if not named or user_around() in (None, named):
         return False
     _logger.warning(
         "inputs name another user than the run around them is for, and do not count; where the app means "
         "them, say ce_session round the run"
     )
     return True
-
-
-def _user_around(around: Step | None) -> str | None:
-    """Whom the innermost run around us names that names anybody."""
-    begun, user = 0, None if around is None else around.user_around
-    for run_here in _runs_here:
-        with suppress(Exception):  # odd tags, or a configuration that nobody has looked at
-            run = run_here()
-            if run is not None and run[1] and run[0] > begun:
-                begun, user = run
-    return user
 
 
 def _is_in_tools() -> bool:
@@ -194,7 +181,7 @@ def sent_from_here() -> Step:
     """
     around = _running()
     sent = _first(_here()) if around is None else replace(around, context=settled())
-    return replace(sent, in_tools=_is_in_tools(), user_around=_user_around(around))
+    return replace(sent, in_tools=_is_in_tools(), user_around=user_around())
 
 
 def _running() -> Step | None:
@@ -258,7 +245,7 @@ def deeper(
         conversation=conversation if around.conversation is None else around.conversation,
         speakers=around.speakers | speakers,
         in_tools=around.in_tools or _is_in_tools(),
-        user_around=_user_around(around),
+        user_around=user_around(),
     )
 
 
@@ -269,12 +256,12 @@ class stepping:  # noqa: N801 - used like a function, in `with`
     what the app said where it asked (`ce_session`, `ce_role`) holds inside.
     """
 
-    __slots__ = ("_entered", "_step", "_token")
+    __slots__ = ("_entered", "_step", "_tokens")
 
     def __init__(self, step: Step) -> None:
         self._step = step
         self._entered: list[tuple[ScopedVariable[Any], ScopeEntry[Any]]] = []
-        self._token: Token[Step | None] | None = None
+        self._tokens: tuple[Token[Step | None], Token[int]] | None = None
 
     def __enter__(self) -> Step:
         step = self._step
@@ -284,7 +271,7 @@ class stepping:  # noqa: N801 - used like a function, in `with`
                 there, is_guess = said.heard(step.context)
                 entered = said.open(there, is_brief=True, is_guess=is_guess)
                 self._entered.append((said, entered))
-        self._token = _step.set(step)
+        self._tokens = _step.set(step), _entered.set(next(order))
         return step
 
     def __exit__(
@@ -293,8 +280,9 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            unset(_step, self._token)
+        if self._tokens is not None:
+            unset(_step, self._tokens[0])
+            unset(_entered, self._tokens[1])
         for said, entered in reversed(self._entered):
             said.close(entered)
         self._step.at_work.discard(self)

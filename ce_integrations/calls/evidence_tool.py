@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ce_engine import EvidenceTool, Scope
 from ce_integrations.identity.session import CallInfo, resolve
+from ce_integrations.identity.user_around import user_around
 
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class _Asked:
     hooks: Hooks[Any]
     scope: Scope
     given: str
+    user: str | None
 
 
 class _Waiting:
@@ -55,8 +57,13 @@ class _Waiting:
 
     def take(self, evidence_id: str) -> _Asked | None:
         """The run that asked for this; `None` where nobody did, or people who are not told apart."""
+        here = user_around()
         with self._lock:
-            found = {key: each for key, each in self._runs.items() if evidence_id in each.given}
+            found = {
+                key: each
+                for key, each in self._runs.items()
+                if evidence_id in each.given and (here is None or each.user in (None, here))
+            }
             if len({(id(each.hooks.engine), each.scope.key) for each in found.values()}) != 1:
                 return None
             key, asked = next(iter(found.items()))
@@ -72,7 +79,7 @@ def begun(hooks: Hooks[Any], run_id: Hashable, name: str, given: object, info: C
     if is_fetch(name):
         asked = given.get("evidence_id", "") if isinstance(given, Mapping) else given
         scope = resolve(info, hooks.choice).scope
-        _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked)))
+        _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked), user_around()))
 
 
 def ended(hooks: Hooks[Any], run_id: Hashable) -> None:

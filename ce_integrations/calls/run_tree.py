@@ -5,19 +5,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Generic, TypeVar
 
 from ce_engine.runtime.scoped_variable import asked_here
 from ce_integrations.calls.tool_events import MAX_RUNS, at_work
-from ce_integrations.identity.session import CallInfo
+from ce_integrations.identity.session import CallInfo, as_text
 from ce_integrations.identity.unnamed_sessions import Stateless
+from ce_integrations.identity.user_around import Naming, order
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
 Id = TypeVar("Id", bound=Hashable)
 Owner = TypeVar("Owner")
-_order = count(1)
 
 
 @dataclass(slots=True)
@@ -25,6 +24,8 @@ class _Run:
     root: Any
     parent: Any = None
     entry: Any = None
+    order: int = 0
+    naming: Naming | None = None
     owner: weakref.ref[Any] | None = None
     tools: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -39,41 +40,60 @@ class RunTree(Generic[Id, Owner]):
 
     def __init__(self) -> None:
         self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
-        self._begun: BoundedMap[Id, int] = BoundedMap(MAX_RUNS)
+        self._open: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
+        """Those that are at work, which are not forgotten for others."""
 
     def add(
-        self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **facts: Any
+        self,
+        run_id: Id,
+        parent: Id | None,
+        own: Owner | None,
+        tool: str = "",
+        said: object = None,
+        **facts: Any,
     ) -> Owner | None:
         """Note that a run, perhaps of a tool, begins, and give its owner.
 
-        `own` counts where nobody above it has one. `facts` are fields of the `CallInfo` of the calls
-        inside; what an inner run tells wins, and `None` and `""` tell nothing.
+        `own` counts where nobody above it has one; `said` is the user whom the app names there. `facts` are
+        fields of the `CallInfo` of the calls inside; what an inner run tells wins, and `None` and `""` tell nothing.
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         above = self._of(parent)
-        entry = above.entry
-        if entry is None or self._begun.get(entry) is None:  # nothing of ours is at work around it
-            entry = run_id
-            self._begun.put(run_id, next(_order))
         conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
         if (asked := asked_here()) is not None:
             facts["asked"] = asked
         merged = _innermost(above.facts, facts) if facts else above.facts
-        owner_ref = None if owner is None else weakref.ref(owner)
-        self._runs.put(run_id, _Run(root, parent, entry, owner_ref, tools, merged, conversation))
+        is_inside = above.entry is not None and self._open.get(above.entry) is not None
+        run = _Run(
+            root,
+            parent,
+            # Its own where nothing of ours is at work around it: the app's run, or one in a tracer's.
+            entry=above.entry if is_inside else run_id,
+            order=next(order),
+            owner=None if owner is None else weakref.ref(owner),
+            tools=tools,
+            facts=merged,
+            conversation=conversation,
+        )
+        run = self._open.put(run_id, self._runs.put(run_id, run))
+        run.naming = self.naming(parent, said) or self.naming(run_id, said)
         return owner
 
     def end(self, run_id: Id) -> None:
-        """Note that a run ends; of outermost ones alone it counts."""
-        self._begun.pop(run_id)
+        """Note that a run ends."""
+        self._open.pop(run_id)
 
-    def began(self, run_id: Id) -> int | None:
-        """When the outermost run around began, in the order of all; `None` after its end.
+    def naming(self, run_id: Id | None, said: object = None) -> Naming | None:
+        """Whom a run names, or one around it, while the outermost is at work; tasks that it left are in it no more.
 
-        Tasks that it left behind are in it no more.
+        `said` is the user whom the app names in it.
         """
-        return self._begun.get(self._of(run_id).entry)
+        run, user = self._of(run_id), as_text(said)
+        if self._open.get(run.entry) is None:
+            return None
+        is_known = not user or (run.naming is not None and run.naming[1] == user)
+        return run.naming if is_known else (run.order, user)
 
     def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
         """What is known of a call right in this run; `facts` is what the call tells itself.
@@ -91,11 +111,12 @@ class RunTree(Generic[Id, Owner]):
             "parent_request_id": str(run_id if run_id is not None else ""),
             "conversation": run.conversation() if run.conversation is not None else None,
             "lane_key": "/".join(filter(None, line)) or None,
+            "user_id": (self.naming(run_id) or (0, None))[1],
         }
         return CallInfo(**{**known, **merged})
 
     def _of(self, run_id: Id | None) -> _Run:
-        found = None if run_id is None else self._runs.get(run_id)
+        found = None if run_id is None else self._open.get(run_id) or self._runs.get(run_id)
         return found or _Run(run_id)
 
     def claim(self, run_id: Id, owner: Owner) -> None:

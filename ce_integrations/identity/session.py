@@ -17,6 +17,7 @@ from ce_engine import Answer, ConfigError, Scope
 from ce_engine.runtime.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_engine.schema.scope import MOST_ID_BYTES
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
+from ce_integrations.identity.user_around import user_around
 
 
 Id = str | int | float | UUID
@@ -227,7 +228,9 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
         ConfigError: a callable gave something that is no id.
     """
     said = _innermost(list(_voices(info, choice)))
-    account_id, user_id = said.account_id or "", said.user_id or ""
+    account_id, user_id = said.account_id or "", said.user_id
+    if user_id is None:
+        user_id = user_around() or ""
     session_id = said.session_id or unnamed.session_of(
         info.request_id,
         (account_id, user_id),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4  # noqa: TID251 - what LangChain takes where it has no ordered ids
@@ -17,9 +17,11 @@ from langchain_core.callbacks import (
 )
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 
 from ce_integrations.calls.run_tree import RunTree
+from ce_integrations.identity.user_around import Naming, tell_user
 from ce_integrations.install import marks
 from ce_integrations.install.adapter import Detach, Hooks
 from ce_integrations.wrapping.function_kinds import same_kind
@@ -232,6 +234,26 @@ tree: RunTree[UUID, Mark] = RunTree()
 """A leaf sees its parent only, never its root, and may be the only one that is marked."""
 
 
+def _said_here(run_id: UUID | None) -> object:
+    """The user whom the configuration of the run names that is at work around us, if it is this one."""
+    around = var_child_runnable_config.get() or {}
+    if run_id is None or getattr(around.get("callbacks"), "parent_run_id", None) != run_id:
+        return None
+    places = around.get("configurable"), around.get("metadata")
+    users = (place.get("user_id") for place in places if isinstance(place, Mapping))
+    return next((user for user in users if user is not None), None)
+
+
+def _named_here() -> Naming | None:
+    """Whom the run names that is at work around us, or one around it."""
+    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
+    run_id = getattr(callbacks, "parent_run_id", None)
+    return tree.naming(run_id, _said_here(run_id))
+
+
+tell_user(_named_here)
+
+
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
 
@@ -244,7 +266,8 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
             mark, name = mark_of(self), kwargs.get("name")
             agent = {"agent": name} if mark is not None and name in mark.agents else {}
-            owner = tree.add(run_id, self.parent_run_id, mark, tool, **agent)
+            parent = self.parent_run_id
+            owner = tree.add(run_id, parent, mark, tool, _said_here(parent), **agent)
             if owner is not None and all(handler is not owner for handler in self.handlers):
                 # Runs that the middleware claims have no mark to hand down. Copied, since it may be
                 # the app's own manager.

@@ -7,10 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+from langchain_core.runnables.config import ensure_config
 
-from ce_integrations.calls.agent_steps import RunHere, tell_runs
-from ce_integrations.identity.session import as_text
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain.batches import batch_around
 from ce_integrations.langchain.graphs import branch_of
@@ -18,7 +16,6 @@ from ce_integrations.langchain.marks import new_run_id, tree
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
-_USER_KEYS = ("user_id",)
 HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
 """In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
 HELPER_NODES = tuple(
@@ -45,7 +42,7 @@ def info_of(
         parent,
         request_id="" if parent is not None else str(run_id or new_run_id()),
         session_id=_first(SESSION_KEYS, configurable, told),
-        user_id=_first(_USER_KEYS, configurable, told),
+        user_id=_first(("user_id",), configurable, told),
         lane_key=branch_of(configurable, told),
         agent=str(told.get("lc_agent_name") or ""),
         # A graph keeps its own state; a model that is asked alone has nobody who talks.
@@ -54,19 +51,6 @@ def info_of(
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )
-
-
-def run_here() -> RunHere | None:
-    """When the run began that is at work around us, and the user that its configuration names."""
-    around = var_child_runnable_config.get() or {}
-    run_id = getattr(around.get("callbacks"), "parent_run_id", None)
-    if run_id is None or (began := tree.began(run_id)) is None:
-        return None
-    told = around.get("configurable") or {}, around.get("metadata") or {}
-    return began, as_text(_first(_USER_KEYS, *told))
-
-
-tell_runs(run_here)
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:

@@ -20,6 +20,7 @@ from ce_integrations.llamaindex.spans import (
     Span,
     task_here,
     tree,
+    user_in_tags,
     what_a_span_tells,
 )
 from ce_integrations.mapping.content_blocks import media_digests
@@ -81,7 +82,8 @@ def _entered(
         agent=str(getattr(event, "current_agent_name", "") or around.agent),
         caller=task_here() if begins else None,
     )
-    tree.add(id_, parent, owner, name if work == "tool" and not is_part else "", **told)
+    tool = name if work == "tool" and not is_part else ""
+    tree.add(id_, parent, owner, tool, user_in_tags(), **told)
     tree.begin(id_, span)
     is_part = is_part and parent is not None and tree.of(parent)[1] is owner
     if owner is not None and work and not is_part:

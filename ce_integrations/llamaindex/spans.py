@@ -30,10 +30,9 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.calls.agent_steps import RunHere, tell_runs
 from ce_integrations.calls.run_tree import RunTree
 from ce_integrations.calls.tool_events import MAX_RUNS
-from ce_integrations.identity.session import as_text
+from ce_integrations.identity.user_around import Naming, tell_user
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import SharedMark
 from ce_integrations.install.marks import PLACE
@@ -228,15 +227,17 @@ def info_here() -> CallInfo:
     return tree.info_in(tree.inside(active_span_id.get()))
 
 
-def run_here() -> RunHere | None:
-    """When the run began that is at work around us, and the user that the app's tags name."""
-    here = tree.inside(active_span_id.get())
-    if here is None or (began := tree.began(here)) is None:
-        return None
-    return began, as_text(active_instrument_tags.get().get("user_id"))
+def user_in_tags() -> object:
+    """The user whom the app's tags name here."""
+    return active_instrument_tags.get().get("user_id")
 
 
-tell_runs(run_here)
+def _named_here() -> Naming | None:
+    """Whom the run names that is at work around us, or one around it."""
+    return tree.naming(tree.inside(active_span_id.get()), user_in_tags())
+
+
+tell_user(_named_here)
 
 
 def owner_here(subject: object) -> SharedMark | None:

@@ -29,7 +29,7 @@ from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.functions import KernelArguments
 
 from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
-from ce_integrations import install_ce
+from ce_integrations import ce_session, install_ce
 from ce_integrations.testing.answers import text
 from ce_integrations.testing.framework_apps import MODEL
 from ce_integrations.testing.wire import Wire
@@ -62,42 +62,43 @@ def engine() -> Iterator[ContextEngine]:
 @component
 class Front:
     @component.output_types(messages=list[ChatMessage])
-    def run(self, user_id: str, session_id: str) -> dict[str, Any]:
+    def run(self, user_id: str = "", session_id: str = "") -> dict[str, Any]:
         return {"messages": [ChatMessage.from_user(QUESTION)]}
 
 
-def in_haystack(wire: Wire) -> tuple[Any, Ask]:
+def in_haystack(wire: Wire, ids: dict[str, str] = ADA) -> tuple[Any, Ask]:
     pipeline = Pipeline()
     pipeline.add_component("front", Front())
     pipeline.add_component("llm", Model(wire))
     pipeline.connect("front.messages", "llm.messages")
-    return pipeline, lambda: pipeline.run({"front": ADA})
+    return pipeline, lambda: pipeline.run({"front": ids})
 
 
-def in_crewai(wire: Wire) -> tuple[Any, Ask]:
+def in_crewai(wire: Wire, ids: dict[str, str] = ADA) -> tuple[Any, Ask]:
     llm = OpenAICompletion(model=MODEL, base_url=wire.base_url, api_key="no key", max_retries=0)
     agent = Agent(role="desk", goal="Answer.", backstory="Asks.", llm=llm)
     task = Task(description=QUESTION, expected_output="A word.", agent=agent)
     crew = Crew(agents=[agent], tasks=[task])
-    return crew, lambda: crew.kickoff(inputs=ADA)
+    return crew, lambda: crew.kickoff(inputs=ids)
 
 
-def in_autogen(wire: Wire) -> tuple[Any, Ask]:
+def in_autogen(wire: Wire, ids: dict[str, str] = ADA) -> tuple[Any, Ask]:
     agent = AssistantAgent("inner", Client(wire))
-    task = TextMessage(content=QUESTION, source="user", metadata=ADA)
+    task = TextMessage(content=QUESTION, source="user", metadata=ids)
     return agent, lambda: asyncio.run(agent.run(task=task))
 
 
-def in_an_autogen_team(wire: Wire) -> tuple[Any, Ask]:
+def in_an_autogen_team(wire: Wire, ids: dict[str, str] = ADA) -> tuple[Any, Ask]:
     """Whose agents work in tasks of a runtime, which inherit nothing."""
     team = RoundRobinGroupChat([AssistantAgent("inner", Client(wire))], max_turns=1)
-    task = TextMessage(content=QUESTION, source="user", metadata=ADA)
+    task = TextMessage(content=QUESTION, source="user", metadata=ids)
     return team, lambda: asyncio.run(team.run(task=task))
 
 
-def in_semantic_kernel(wire: Wire) -> tuple[Any, Ask]:
+def in_semantic_kernel(wire: Wire, ids: dict[str, str] = ADA) -> tuple[Any, Ask]:
     agent = ChatCompletionAgent(service=Service(wire), name="inner")
-    told = KernelArguments(session_id=ADA["session_id"], user_id=ADA["user_id"])
+    named: dict[str, Any] = dict(ids)
+    told = KernelArguments(**named)
 
     async def ask() -> object:
         return await agent.get_response(QUESTION, arguments=told)
@@ -173,9 +174,22 @@ def of_a_span(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
     return made, get_dispatcher(__name__).span(run)
 
 
+def of_a_nested_chain(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    """In a run that names a thread alone, inside one that names the user."""
+    inner, run = of_langchain(wire, ask, {"session_id": "sub"})
+    return inner, of_langchain(wire, run)[1]
+
+
+def of_nested_tags(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    inner, run = of_llamaindex(wire, ask, {"session_id": "sub"})
+    return inner, of_llamaindex(wire, run)[1]
+
+
 @pytest.mark.req("B-03")
 @pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("outer", [*OUTER, of_a_traced_chain, of_a_span])
+@pytest.mark.parametrize(
+    "outer", [*OUTER, of_a_traced_chain, of_a_span, of_a_nested_chain, of_nested_tags]
+)
 def test_inputs_name_no_other_user_inside_a_run_of_another_framework_that_names_one(
     engine: ContextEngine, outer: Any, inner: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -183,6 +197,41 @@ def test_inputs_name_no_other_user_inside_a_run_of_another_framework_that_names_
     assert RULE not in sent
     assert not [scope for scope in scopes if "main" in scope or "ada" in scope]
     assert "say ce_session round the run" in caplog.text
+
+
+NESTED = [*OUTER, of_a_nested_chain, of_nested_tags]
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", NESTED)
+def test_a_block_inside_that_names_no_user_is_of_the_user_outside(
+    engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    def in_a_block(wire: Wire) -> tuple[Any, Ask]:
+        app, ask = inner(wire, {})
+
+        def run() -> None:
+            with ce_session("notes"):
+                ask()
+
+        return app, run
+
+    scopes, _ = asked(engine, outer, in_a_block)
+    assert ("notes", "bob") in scopes
+    assert {user_id for _, user_id in scopes} == {"bob"}
+
+
+@pytest.mark.req("B-03", "B-08")
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", NESTED)
+def test_what_names_nobody_inside_is_the_user_s_and_goes_with_him(
+    engine: ContextEngine, outer: Any, inner: Any
+) -> None:
+    scopes, _ = asked(engine, outer, partial(inner, ids={}))
+    assert {user_id for _, user_id in scopes} == {"bob"}
+    engine.sync.delete_user_data("", "bob")
+    assert Stored(engine).sessions() == []
 
 
 @pytest.mark.req("B-03")

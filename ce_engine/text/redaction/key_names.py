@@ -84,6 +84,7 @@ _ACTIONS = words("reset forgot forgotten change changed show hide lost remember 
 NAME_LENGTH = 64
 _OPTION = re.compile(r"--?([^\W\d_][\w.\-]{0,63})(?:=(.+))?", re.DOTALL)
 _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|apikey|negotiate) \S{6,}\Z")
+_OTHER_SCHEME = re.compile(r"[A-Za-z][\w\-]{1,24} \S{12,}\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|\Z)")
 _LETTER = re.compile("[A-Za-z]")
 _SENTENCE = re.compile("[，。！？；：、“”《》]|[\u4e00-\u9fff]{6}|密码|口令|密碼|密钥|令牌|凭证")
@@ -148,7 +149,10 @@ def is_secret(text: str, hint: Hint) -> bool:
         return False
     if " " in text and not _SCHEME.match(text):
         if hint.label == "SECRET":
-            return "=" in text and any(map(is_random, text.replace("=", " ").split()))
+            parts = text.replace("=", " ").split()
+            return ("=" in text or _OTHER_SCHEME.match(text) is not None) and any(
+                map(is_random, parts)
+            )
         return several_words(text, 2)
     if text.startswith("-") or name_of_pair(text.rstrip(DIGITS)):
         return False

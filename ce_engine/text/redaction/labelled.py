@@ -54,9 +54,10 @@ _OPERATOR = (
     r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|→|(?<=\s)->[ ]|[-–—][ ])(?:</[a-z]{1,8}>)?"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
     r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改[为成]了?|换成了?|重置为|填)[:：]?)?"
-    r"[ \t]{0,8}(?:\*\*[ ]?)?(?:(?:b|br|rb)(?=[\"']))?(?:\"\"(?=\")|''(?='))?(?P<quote>[\"'`“‘「『]?)"
+    r"[ \t]{0,8}(?:\*\*[ ]?)?(?:(?:b|br|rb|u)(?=[\"']))?(?:\"\"(?=\")|''(?='))?(?P<quote>[\"'`“‘「『]?)"
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
+_BEHIND_QUOTES = frozenset(" \t\r\n,;:)]}>.!?&|+<\"'`\\，。；、）】」』") | {""}
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
 
 
@@ -75,23 +76,42 @@ def starts_word(text: str, start: int, length: int) -> bool:
 
 # What follows a label
 
-_STOPS = "\"'`<>"
-_STOPS_OF_QUERY = "\"'`<>&;|"
+_STOPS = re.compile("[\"'`<>]")
+_STOPS_OF_QUERY = re.compile("[\"'`<>&;|]")
+_STOPS_OF_PASSWORD = re.compile(
+    r"\A[A-Za-z]{1,2}[\"']|[\"'`]+(?:[,;:)\]}.!?>|&+]|\Z)|<(?:/|[A-Za-z][\w\-]{0,20}(?:[/>]|\Z))|>(?:<|\Z)"
+)
+"""Any sign may be one of a password's, unless what follows shows that the text goes on there."""
+_STOPS_OF_PASSWORD_IN_QUERY = re.compile(
+    _STOPS_OF_PASSWORD.pattern + r"|[&;][\w.\-\[\]]{1,40}=|[&;|](?:\Z|[&|])"
+)
 _CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")
 _NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
 
 
-def cut(label: Label) -> tuple[int, int, bool]:
+def closing(text: str, quote: str, start: int, end: int) -> int:
+    """Return where a quoted text ends, or -1: at a quote that nothing of the same text can follow, if there is one."""
+    first = at = text.find(quote, start, end)
+    while at >= 0 and text[at + 1 : at + 2] not in _BEHIND_QUOTES:
+        at = text.find(quote, at + 1, end)
+    return first if at < 0 or "\n" in text[start:at] else at
+
+
+def cut(label: Label, *, is_password: bool = False) -> tuple[int, int, bool]:
     """Return the bounds of a value of any signs, and whether it was quoted."""
     text, start, quote = label.text, label.tail.start("value"), label.tail["quote"]
     if quote:
-        close = text.find(_CLOSING.get(quote, quote), start, start + 256)
+        close = closing(text, _CLOSING.get(quote, quote), start, start + 256)
         if close > start and "\n" not in text[start:close]:
             return start, start + len(text[start:close].rstrip()), True
     run = label.tail["value"]
-    stops = _STOPS_OF_QUERY if label.tail["operator"] == "=" else _STOPS
-    for sign in stops:
-        run = run.partition(sign)[0]
+    of_query = label.tail["operator"] == "="
+    if is_password:
+        stops = _STOPS_OF_PASSWORD_IN_QUERY if of_query else _STOPS_OF_PASSWORD
+    else:
+        stops = _STOPS_OF_QUERY if of_query else _STOPS
+    if stop := stops.search(run):
+        run = run[: stop.start()]
     return start, start + len(run.rstrip(".,;:)]}?")), False
 
 

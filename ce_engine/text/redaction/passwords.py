@@ -67,7 +67,7 @@ def _marked_alone(label: Label, start: int, end: int) -> bool:
 def password(label: Label) -> Bounds | None:
     """Return the bounds of a password behind its label, or `None` for prose, code and templates."""
     text, word = label.text, label.text[label.start : label.end]
-    start, end, quoted = cut(label)
+    start, end, quoted = cut(label, is_password=True)
     value, behind = text[start:end], text[end : end + 2]
     operator = label.tail["operator"]
     flag = text[label.end].isspace() and OPTION.search(text, max(0, label.start - 40), label.start)
@@ -75,8 +75,8 @@ def password(label: Label) -> Bounds | None:
     if not led or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML
     shouted = word.isupper() and operator == "="
-    if shouted and word == "PWD":
-        return None  # the shell's working directory
+    if shouted and word == "PWD" and text[label.start - 1 : label.start] not in {"_", ";"}:
+        return None  # the shell's working directory; `MYSQL_PWD=` and `;PWD=` are passwords
     if longer := _to_line_end(label):
         return longer
     if " " in value and not (shouted or word.lower() == "passphrase"):
@@ -113,7 +113,7 @@ _FOREIGN_PROSE = re.compile(
 
 
 def _foreign(label: Label) -> Bounds | None:
-    start, end, quoted = cut(label)
+    start, end, quoted = cut(label, is_password=True)
     value, behind = label.text[start:end], label.text[end : end + 2]
     if longer := _to_line_end(label):
         return longer
@@ -132,7 +132,7 @@ _CHANGE = re.compile(
 
 def _changed(label: Label) -> Bounds | None:
     """`I changed my password to ...`."""
-    text, (start, end, _) = label.text, cut(label)
+    text, (start, end, _) = label.text, cut(label, is_password=True)
     if _CHANGE.search(text, max(0, label.start - 32), label.start) is None:
         return None
     value = text[start:end]

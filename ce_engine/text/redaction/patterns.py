@@ -152,7 +152,9 @@ _TECHNICAL = re.compile(
     r"(?i:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]{0,10}\Z"
 )
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_HEXADECIMAL = re.compile(r"(?=[^0-9]*[0-9])[0-9a-f]{32,}|(?=[^0-9]*[0-9])[0-9A-F]{32,}")
+_HEXADECIMAL = re.compile(
+    r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{16,}|(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{16,}"
+)
 _OWN_NAME = re.compile(r"(?i)[a-z_\-]*passw[a-z_\-]*")  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
 _SYMBOLS = "!@#$%^&*?~+"
 DIGITS = "0123456789"
@@ -211,9 +213,9 @@ _SCHEMES = (
     "zoho-oauthtoken"
 )
 """Of a header's credentials; what stands behind another one, or behind none, must look more like a key."""
-_HEADER = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:[bf][\"'])?"
+_HEADER = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:\r?\n[ \t]{1,8})?(?:[bf][\"'])?"
 _CREDENTIALS = r"[A-Za-z0-9._~+/\-]{16,4000}={0,2}"
-_OTHER_CREDENTIALS = r"[A-Za-z0-9_+/\-]{20,4000}={0,2}(?![\w.:/\-])"
+_OTHER_CREDENTIALS = r"[A-Za-z0-9_+/\-]{16,4000}={0,2}(?![\w.:/\-])"
 _JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
 
 

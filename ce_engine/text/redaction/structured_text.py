@@ -17,7 +17,7 @@ from ce_engine.text.redaction.key_names import (
     name_of_pair,
     option,
 )
-from ce_engine.text.redaction.labelled import Label, Labelled, labels
+from ce_engine.text.redaction.labelled import Label, Labelled, closing, labels
 from ce_engine.text.redaction.patterns import Bounds, Shape, password_value
 
 
@@ -25,7 +25,7 @@ _MARK = "[ ]?[\"']"  # the space is what is left of a backslash: JSON inside JSO
 _COLON = rf"{_MARK}\s{{0,4}}:\s{{0,4}}"
 _FIELD = rf"[\"'][\w\-]{{1,32}}{_COLON}(?:[\"'][^\"'\n]{{0,80}}[\"']|[\w.\-]{{1,24}})\s{{0,4}},\s{{0,64}}"
 _VALUE_KEY = rf"[\"'](?i:[a-z_\-]{{0,16}}?(?:{'|'.join(VALUE_WORDS)})){_COLON}"
-_BEGIN = r"(?P<quote>[\"'])(?P<value>[^\"'\n])"
+_BEGIN = r"(?:b(?=[\"']))?(?P<quote>[\"'])(?P<value>[^\"'\n])"
 _TO_VALUE = rf"(?:{_FIELD}){{0,3}}?{_VALUE_KEY}"
 
 _IN_OBJECT = re.compile(rf"s?{_COLON}(?:\{{\s{{0,64}}{_TO_VALUE}|(?P<list>\[\s{{0,64}})){_BEGIN}")
@@ -34,7 +34,7 @@ _BESIDE = re.compile(rf"{_MARK}\s{{0,4}},\s{{0,64}}(?P<pair>{_TO_VALUE})?{_BEGIN
 
 _BEFORE = re.compile(r"[\"']([^\"'\n]{0,48})\Z")
 _NAMED = re.compile(r"[\"']([\w\-]{1,32})[ ]?[\"']\s{0,4}:\s{0,4}[\"'][^\"'\n]{0,48}\Z")
-_FIRST = re.compile(r"[\[(]\s{0,16}[\"'][^\"'\n]{0,48}\Z")
+_FIRST = re.compile(r"[\[(]\s{0,16}b?[\"'][^\"'\n]{0,48}\Z")
 _END = re.compile(r"[ ]?[\"']\s{0,16}[\])]")
 _REACH = 160
 _LONGEST = 16_000
@@ -51,7 +51,7 @@ def _name(label: Label) -> str:
 
 def _quoted(label: Label) -> Bounds | None:
     text, start = label.text, label.tail.start("value")
-    end = text.find(label.tail["quote"], start, start + _LONGEST)
+    end = closing(text, label.tail["quote"], start, start + _LONGEST)
     if end < 0:
         end = start + len(_UP_TO_A_SPACE.match(text, start, start + _LONGEST)[0])  # type: ignore[index] # of any text
         if end < len(text.rstrip()) and _BROKEN_OFF.match(text, end) is None:
