@@ -124,10 +124,10 @@ class RunTree(Generic[Id, Owner]):
 
         Where one of them has an owner already, that one stays.
         """
-        run = self._runs.get(run_id)
-        for each in (run_id, run.parent if run is not None else None):
+        for each in (run_id, self._of(run_id).parent):
             if each is not None and self.of(each)[1] is None:
-                self._runs.put(each, _Run(each)).owner = weakref.ref(owner)
+                run = self._open.get(each) or self._runs.put(each, _Run(each))
+                run.owner = weakref.ref(owner)
 
     def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
         """(root, owner) of a run."""
