@@ -230,7 +230,7 @@ def deeper(
     if around is None:
         around = _first(_here())
     elif around.subject is subject:
-        return around
+        return replace(around, user_around=user_around())
     theirs = around.hooks
     governed = theirs is not None and theirs.active
     if theirs is not None and hooks is not None:  # in a tool of another framework

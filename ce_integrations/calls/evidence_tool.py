@@ -62,7 +62,7 @@ class _Waiting:
             found = {
                 key: each
                 for key, each in self._runs.items()
-                if evidence_id in each.given and (here is None or each.user in (None, here))
+                if evidence_id in each.given and here in (None, each.user, each.scope.user_id)
             }
             if len({(id(each.hooks.engine), each.scope.key) for each in found.values()}) != 1:
                 return None

@@ -50,11 +50,13 @@ class RunTree(Generic[Id, Owner]):
         own: Owner | None,
         tool: str = "",
         said: object = None,
+        naming: Naming | None = None,
         **facts: Any,
     ) -> Owner | None:
         """Note that a run, perhaps of a tool, begins, and give its owner.
 
-        `own` counts where nobody above it has one; `said` is the user whom the app names there. `facts` are
+        `own` counts where nobody above it has one; `said` is the user whom the app names there, and `naming`
+        whom the run above names, if that was not known when it began. `facts` are
         fields of the `CallInfo` of the calls inside; what an inner run tells wins, and `None` and `""` tell nothing.
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
@@ -76,8 +78,11 @@ class RunTree(Generic[Id, Owner]):
             facts=merged,
             conversation=conversation,
         )
+        if self._open.get(run_id) is None:
+            self._runs.pop(run_id)  # an app may give an id twice
         run = self._open.put(run_id, self._runs.put(run_id, run))
-        run.naming = self.naming(parent, said) or self.naming(run_id, said)
+        run.naming = naming or self.naming(parent)
+        run.naming = self.naming(run_id, said)
         return owner
 
     def end(self, run_id: Id) -> None:
@@ -92,7 +97,7 @@ class RunTree(Generic[Id, Owner]):
         run, user = self._of(run_id), as_text(said)
         if self._open.get(run.entry) is None:
             return None
-        is_known = not user or (run.naming is not None and run.naming[1] == user)
+        is_known = user is None or (run.naming is not None and run.naming[1] == user)
         return run.naming if is_known else (run.order, user)
 
     def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
@@ -113,6 +118,8 @@ class RunTree(Generic[Id, Owner]):
             "lane_key": "/".join(filter(None, line)) or None,
             "user_id": (self.naming(run_id) or (0, None))[1],
         }
+        if facts.get("user_id") == "":  # said to be nobody's
+            merged["user_id"] = ""
         return CallInfo(**{**known, **merged})
 
     def _of(self, run_id: Id | None) -> _Run:

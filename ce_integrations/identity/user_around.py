@@ -8,7 +8,7 @@ from itertools import count
 
 
 Naming = tuple[int, str | None]
-"""When somebody was named, in the order of all frameworks, and who; `None` is said to be nobody."""
+"""When somebody was named, in the order of all frameworks, and who; `None` and `""` are nobody."""
 
 order = count(1)
 _telling: list[Callable[[], Naming | None]] = []
@@ -24,9 +24,9 @@ def tell_user(named_here: Callable[[], Naming | None]) -> None:
 
 
 def user_around() -> str | None:
-    """The user whom the innermost run around us names that names one."""
+    """The user whom the innermost run around us names that says anything; `None` where that is nobody."""
     namings: list[Naming] = []
     for named_here in _telling:
         with suppress(Exception):  # odd tags, or a configuration that nobody has looked at
             namings += filter(None, [named_here()])
-    return max(namings, key=lambda naming: naming[0], default=(0, None))[1]
+    return max(namings, key=lambda naming: naming[0], default=(0, None))[1] or None

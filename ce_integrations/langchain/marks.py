@@ -234,14 +234,22 @@ tree: RunTree[UUID, Mark] = RunTree()
 """A leaf sees its parent only, never its root, and may be the only one that is marked."""
 
 
+def user_in(*places: object) -> object:
+    """The user whom configurable fields or metadata name; `""` where they say nobody."""
+    users = [
+        p["user_id"] for p in places if isinstance(p, Mapping) and p.get("user_id") is not None
+    ]
+    return next(
+        (user for user in users if not isinstance(user, str) or user), "" if users else None
+    )
+
+
 def _said_here(run_id: UUID | None) -> object:
     """The user whom the configuration of the run names that is at work around us, if it is this one."""
     around = var_child_runnable_config.get() or {}
     if run_id is None or getattr(around.get("callbacks"), "parent_run_id", None) != run_id:
         return None
-    places = around.get("configurable"), around.get("metadata")
-    users = (place.get("user_id") for place in places if isinstance(place, Mapping))
-    return next((user for user in users if user is not None), None)
+    return user_in(around.get("configurable"), around.get("metadata"))
 
 
 def _named_here() -> Naming | None:
@@ -267,7 +275,8 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             mark, name = mark_of(self), kwargs.get("name")
             agent = {"agent": name} if mark is not None and name in mark.agents else {}
             parent = self.parent_run_id
-            owner = tree.add(run_id, parent, mark, tool, _said_here(parent), **agent)
+            naming = tree.naming(parent, _said_here(parent))
+            owner = tree.add(run_id, parent, mark, tool, naming=naming, **agent)
             if owner is not None and all(handler is not owner for handler in self.handlers):
                 # Runs that the middleware claims have no mark to hand down. Copied, since it may be
                 # the app's own manager.

@@ -12,7 +12,7 @@ from langchain_core.runnables.config import ensure_config
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain.batches import batch_around
 from ce_integrations.langchain.graphs import branch_of
-from ce_integrations.langchain.marks import new_run_id, tree
+from ce_integrations.langchain.marks import new_run_id, tree, user_in
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
@@ -42,7 +42,7 @@ def info_of(
         parent,
         request_id="" if parent is not None else str(run_id or new_run_id()),
         session_id=_first(SESSION_KEYS, configurable, told),
-        user_id=_first(("user_id",), configurable, told),
+        user_id=user_in(configurable, told),
         lane_key=branch_of(configurable, told),
         agent=str(told.get("lc_agent_name") or ""),
         # A graph keeps its own state; a model that is asked alone has nobody who talks.

@@ -26,10 +26,10 @@ ROOMS = {
     "ce_engine/sessions": 1730,
     "ce_engine/stores": 8610,
     "ce_engine/testing": 2440,
-    "ce_engine/text": 5865,
+    "ce_engine/text": 5880,
     "ce_engine/turns": 6100,
     "ce_integrations": 40,
-    "ce_integrations/calls": 1720,
+    "ce_integrations/calls": 1725,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
@@ -39,7 +39,7 @@ ROOMS = {
     "ce_integrations/wrapping": 570,
 }
 ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
-LARGER = {"autogen": 478, "langchain": 577, "llamaindex": 431}
+LARGER = {"autogen": 478, "langchain": 579, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 

@@ -158,6 +158,20 @@ def of_llamaindex(wire: Wire, ask: Ask, named: dict[str, str] = BOB) -> tuple[An
     return made, run
 
 
+def of_haystack(wire: Wire, ask: Ask) -> tuple[Any, Ask]:
+    @component
+    class Look:
+        @component.output_types(messages=list[ChatMessage])
+        def run(self, question: str) -> dict[str, Any]:
+            return {"messages": [ChatMessage.from_user(str(ask()))]}
+
+    pipeline = Pipeline()
+    pipeline.add_component("look", Look())
+    pipeline.add_component("llm", Model(wire))
+    pipeline.connect("look.messages", "llm.messages")
+    return pipeline, lambda: pipeline.run({"look": {"question": "Look it up."}})
+
+
 OUTER = [of_langchain, of_langgraph, of_llamaindex]
 
 
@@ -232,6 +246,36 @@ def test_what_names_nobody_inside_is_the_user_s_and_goes_with_him(
     assert {user_id for _, user_id in scopes} == {"bob"}
     engine.sync.delete_user_data("", "bob")
     assert Stored(engine).sessions() == []
+
+
+@pytest.mark.req("B-03")
+def test_nobody_may_be_named_inside(engine: ContextEngine) -> None:
+    nobody = {"session_id": "notes", "user_id": ""}
+    scopes, _ = asked(
+        engine, of_langchain, partial(of_langchain, ask=lambda: QUESTION, named=nobody)
+    )
+    assert {("notes", ""), ("desk", "bob")} <= scopes
+
+
+@pytest.mark.req("B-03")
+def test_an_app_that_comes_back_to_itself_is_in_the_run_between(engine: ContextEngine) -> None:
+    engine.sync.constraints.create(Scope(**ADA), RULE)
+    with Wire(lambda _: text("So.")) as wire:
+        inner, ask = in_haystack(wire)
+        steps: list[Ask] = []
+
+        def step() -> object:
+            return steps.pop(0)()
+
+        outer, run_outer = of_haystack(wire, step)
+        chain, run_chain = of_langchain(wire, run_outer)
+        steps += [run_chain, ask]
+        with ExitStack() as installed:
+            for each in (outer, chain, inner):
+                installed.enter_context(install_ce(each, engine=engine))
+            run_outer()
+        assert RULE not in str(wire.bodies)
+    assert "ada" not in {each.user_id for each in Stored(engine).sessions()}
 
 
 @pytest.mark.req("B-03")

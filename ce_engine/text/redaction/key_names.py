@@ -8,7 +8,14 @@ from typing import NamedTuple
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.text.redaction.labelled import labels
 from ce_engine.text.redaction.passwords import several_words
-from ce_engine.text.redaction.patterns import DIGITS, has_any, looks_random, password_value, words
+from ce_engine.text.redaction.patterns import (
+    DIGITS,
+    has_any,
+    looks_like_a_key,
+    looks_random,
+    password_value,
+    words,
+)
 
 
 class KeyName(NamedTuple):
@@ -84,7 +91,7 @@ _ACTIONS = words("reset forgot forgotten change changed show hide lost remember 
 NAME_LENGTH = 64
 _OPTION = re.compile(r"--?([^\W\d_][\w.\-]{0,63})(?:=(.+))?", re.DOTALL)
 _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|apikey|negotiate) \S{6,}\Z")
-_OTHER_SCHEME = re.compile(r"[A-Za-z][\w\-]{1,24} \S{12,}\Z")
+_OTHER_SCHEME = re.compile(r"[A-Za-z][\w\-]{1,24} (\S{16,})\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|\Z)")
 _LETTER = re.compile("[A-Za-z]")
 _SENTENCE = re.compile("[，。！？；：、“”《》]|[\u4e00-\u9fff]{6}|密码|口令|密碼|密钥|令牌|凭证")
@@ -150,9 +157,9 @@ def is_secret(text: str, hint: Hint) -> bool:
     if " " in text and not _SCHEME.match(text):
         if hint.label == "SECRET":
             parts = text.replace("=", " ").split()
-            return ("=" in text or _OTHER_SCHEME.match(text) is not None) and any(
-                map(is_random, parts)
-            )
+            other = _OTHER_SCHEME.match(text)
+            is_key = other is not None and looks_like_a_key(other[1])
+            return is_key or ("=" in text and any(map(is_random, parts)))
         return several_words(text, 2)
     if text.startswith("-") or name_of_pair(text.rstrip(DIGITS)):
         return False

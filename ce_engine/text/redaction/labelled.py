@@ -58,6 +58,9 @@ _OPERATOR = (
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
 _BEHIND_QUOTES = frozenset(" \t\r\n,;:)]}>.!?&|+<\"'`\\，。；、）】」』") | {""}
+_REST = 64
+_TEXT_GOES_ON = re.compile(r"[\s,;:=(\[]")
+"""What no password has behind a quote in it, or few."""
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
 
 
@@ -78,23 +81,26 @@ def starts_word(text: str, start: int, length: int) -> bool:
 
 _STOPS = re.compile("[\"'`<>]")
 _STOPS_OF_QUERY = re.compile("[\"'`<>&;|]")
-_STOPS_OF_PASSWORD = re.compile(
-    r"\A[A-Za-z]{1,2}[\"']|[\"'`]+(?:[,;:)\]}.!?>|&+]|\Z)|<(?:/|[A-Za-z][\w\-]{0,20}(?:[/>]|\Z))|>(?:<|\Z)"
-)
-"""Any sign may be one of a password's, unless what follows shows that the text goes on there."""
+_MARKUP = r"<(?:[/!]|[^<>\s]{1,80}>|[A-Za-z][\w\-]{0,20}\Z)"
+_QUOTES_AT_END = r"\A[A-Za-z]{1,2}[\"']|[\"'`]+(?:[,;:)\]}.!?>|&+/]|\Z)"
+_STOPS_OF_PASSWORD = re.compile(rf"{_QUOTES_AT_END}|{_MARKUP}|>(?:[<A-Za-z]|\Z)")
 _STOPS_OF_PASSWORD_IN_QUERY = re.compile(
-    _STOPS_OF_PASSWORD.pattern + r"|[&;][\w.\-\[\]]{1,40}=|[&;|](?:\Z|[&|])"
+    rf"{_QUOTES_AT_END}|{_MARKUP}|[>;|]|&(?:[A-Za-z_][\w.\-\[\];]{{0,40}}(?:[=&]|\Z)|&|\Z)"
 )
+"""Most signs may be a password's, unless what follows shows that the text goes on there."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")
 _NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
 
 
 def closing(text: str, quote: str, start: int, end: int) -> int:
-    """Return where a quoted text ends, or -1: at a quote that nothing of the same text can follow, if there is one."""
-    first = at = text.find(quote, start, end)
-    while at >= 0 and text[at + 1 : at + 2] not in _BEHIND_QUOTES:
-        at = text.find(quote, at + 1, end)
-    return first if at < 0 or "\n" in text[start:at] else at
+    """Return where a quoted text ends, or -1: at its first quote, or at the next one, where that is one of its signs."""
+    first = text.find(quote, start, end)
+    if first < 0 or text[first + 1 : first + 2] in _BEHIND_QUOTES:
+        return first
+    second = text.find(quote, first + 1, first + _REST)
+    rest = text[first + 1 : second]
+    is_sign = second > 0 and text[second + 1 : second + 2] in _BEHIND_QUOTES
+    return second if is_sign and rest.isascii() and _TEXT_GOES_ON.search(rest) is None else first
 
 
 def cut(label: Label, *, is_password: bool = False) -> tuple[int, int, bool]:

@@ -23,6 +23,7 @@ _PROSE = words(
     "you your days day hashed encrypted stored rotation rotated oder und nicht ist die der das le la les el los"
 )
 """Words of sentences about passwords: whoever makes one of words takes others."""
+_PATH = re.compile(r"[/~.$]|[A-Za-z]:[\\/]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TO_LINE_END = re.compile(r"[^\n\r\"'`<>{}()|;,，。；]{1,120}+(?=[\n\r]|\Z)")
 _SAID_OF_MINE = re.compile(r"(?i)\b(?:my|our|the|mi|mein|mon|meu|mijn)[ ](?:[a-z\-]{2,12}[ ])?\Z")
@@ -75,8 +76,10 @@ def password(label: Label) -> Bounds | None:
     if not led or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML
     shouted = word.isupper() and operator == "="
-    if shouted and word == "PWD" and text[label.start - 1 : label.start] not in {"_", ";"}:
-        return None  # the shell's working directory; `MYSQL_PWD=` and `;PWD=` are passwords
+    if shouted and word == "PWD":
+        if text[label.start - 1 : label.start] not in {"_", ";"} or _PATH.match(value):
+            return None  # the shell's working directory; `MYSQL_PWD=` and `;PWD=` are passwords
+        shouted = False
     if longer := _to_line_end(label):
         return longer
     if " " in value and not (shouted or word.lower() == "passphrase"):

@@ -213,7 +213,8 @@ _SCHEMES = (
     "zoho-oauthtoken"
 )
 """Of a header's credentials; what stands behind another one, or behind none, must look more like a key."""
-_HEADER = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:\r?\n[ \t]{1,8})?(?:[bf][\"'])?"
+_HEADER = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:[bf][\"'])?"
+_FOLDED = r"(?i:authorization)[^\w\r\n.!?]{1,6}(?:\r?\n[ \t]{1,8})?(?:[bf][\"'])?"
 _CREDENTIALS = r"[A-Za-z0-9._~+/\-]{16,4000}={0,2}"
 _OTHER_CREDENTIALS = r"[A-Za-z0-9_+/\-]{16,4000}={0,2}(?![\w.:/\-])"
 _JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
@@ -239,12 +240,12 @@ SHAPES = (
     _secret(
         "basic_authorization",
         "basic",
-        rf"{_HEADER}(?i:basic)[ \t]{{1,4}}([A-Za-z0-9+/]{{8,400}}={{0,2}})",
+        rf"{_FOLDED}(?i:basic)[ \t]{{1,4}}([A-Za-z0-9+/]{{8,400}}={{0,2}})",
     ),
     _secret(
         "authorization_token",
         "authorization",
-        rf"{_HEADER}(?i:{_SCHEMES})(?:[ \t]{{1,4}}|=)(?:[\w\-]{{1,64}}:)?({_CREDENTIALS})",
+        rf"{_FOLDED}(?i:{_SCHEMES})(?:[ \t]{{1,4}}|=)(?:[\w\-]{{1,64}}:)?({_CREDENTIALS})",
         looks_random,
     ),
     _secret(
