@@ -104,7 +104,7 @@ class Step:
 _logger = logging.getLogger("ce_integrations")
 
 _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
-_entered: ContextVar[int] = ContextVar("ce_step_entered", default=0)
+_entered_at: ContextVar[int] = ContextVar("ce_step_entered", default=0)
 """When it was entered here: what is older here is around it, or of another call in whose task it works."""
 
 _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
@@ -114,7 +114,7 @@ _SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 def _named_here() -> Naming | None:
     """Whom the step names that runs around us; where it is nobody, nobody outside is meant."""
     step = _running()
-    return None if step is None else (_entered.get(), as_text(step.user_id) or step.user_around)
+    return None if step is None else (_entered_at.get(), as_text(step.user_id) or step.user_around)
 
 
 tell_user(_named_here)
@@ -271,7 +271,7 @@ class stepping:  # noqa: N801 - used like a function, in `with`
                 there, is_guess = said.heard(step.context)
                 entered = said.open(there, is_brief=True, is_guess=is_guess)
                 self._entered.append((said, entered))
-        self._tokens = _step.set(step), _entered.set(next(order))
+        self._tokens = _step.set(step), _entered_at.set(next(order))
         return step
 
     def __exit__(
@@ -282,7 +282,7 @@ class stepping:  # noqa: N801 - used like a function, in `with`
     ) -> None:
         if self._tokens is not None:
             unset(_step, self._tokens[0])
-            unset(_entered, self._tokens[1])
+            unset(_entered_at, self._tokens[1])
         for said, entered in reversed(self._entered):
             said.close(entered)
         self._step.at_work.discard(self)

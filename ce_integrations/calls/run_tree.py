@@ -56,8 +56,8 @@ class RunTree(Generic[Id, Owner]):
         """Note that a run, perhaps of a tool, begins, and give its owner.
 
         `own` counts where nobody above it has one; `said` is the user whom the app names there, and `naming`
-        whom the run above names, if that was not known when it began. `facts` are
-        fields of the `CallInfo` of the calls inside; what an inner run tells wins, and `None` and `""` tell nothing.
+        whom the run above names, if that was not known when it began. `facts` are fields of the `CallInfo` of
+        the calls inside; what an inner run tells wins, and `None` and `""` tell nothing.
         """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         above = self._of(parent)
