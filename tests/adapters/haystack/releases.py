@@ -9,8 +9,9 @@ from packaging.version import Version
 
 HAYSTACK = Version(version("haystack-ai"))
 
-HAS = {"compaction": Version("3.2") <= HAYSTACK}
+HAS = {"compaction": Version("3.2") <= HAYSTACK, "mappings": Version("3.2") <= HAYSTACK}
 """What tests need, as in `@pytest.mark.needs("compaction")`.
 
 compaction: a hook that asks a model to sum up what an agent sends.
+mappings: inputs without a component's name that are mappings.
 """

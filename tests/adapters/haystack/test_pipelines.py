@@ -247,8 +247,19 @@ class Intake:
         return {"messages": said(payload["question"])}
 
 
+SENT = {"question": "lane?", "session_id": "theirs", "user_id": "ada"}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"intake": {"payload": SENT}},
+        pytest.param({"payload": SENT}, marks=pytest.mark.needs("mappings")),
+        {"intake": {"payload": SENT, "thread_id": "own"}},
+    ],
+)
 def test_what_a_client_sent_names_nobody(
-    engine: ContextEngine, model: MakeModel, kept: Stored
+    engine: ContextEngine, model: MakeModel, kept: Stored, inputs: dict[str, Any]
 ) -> None:
     """A payload is no input that the app wrote: it would name any session it likes."""
     with Wire("A line.") as wire:
@@ -256,16 +267,12 @@ def test_what_a_client_sent_names_nobody(
         pipeline.add_component("intake", Intake())
         pipeline.add_component("llm", model(wire))
         pipeline.connect("intake.messages", "llm.messages")
-        sent = {"question": "lane?", "session_id": "theirs", "user_id": "ada"}
         with install_ce(pipeline, engine=engine):
-            pipeline.run({"intake": {"payload": sent}})
-            pipeline.run({"payload": sent})
-            pipeline.run({"intake": {"payload": sent, "thread_id": "own"}})
-    found = [(each.user_id, each.session_id) for each in kept.sessions()]
-    assert {user for user, _ in found} == {""}
-    names = [name for _, name in found]
-    assert "own" in names
-    assert "theirs" not in names
+            pipeline.run(inputs)
+    [found] = kept.sessions()
+    assert found.user_id == ""
+    assert found.session_id != "theirs"
+    assert (found.session_id == "own") == ("own" in str(inputs))
 
 
 @pytest.mark.scenario(7)
