@@ -230,7 +230,9 @@ def deeper(
     if around is None:
         around = _first(_here())
     elif around.subject is subject:
-        return replace(around, user_around=user_around())
+        user = user_around()
+        is_known = user in (around.user_around, as_text(around.user_id))
+        return around if is_known else replace(around, user_around=user)
     theirs = around.hooks
     governed = theirs is not None and theirs.active
     if theirs is not None and hooks is not None:  # in a tool of another framework

@@ -23,6 +23,7 @@ ASKED = "What was the gate code of the yard?"
 LATER = ("And who painted the shed?", "Which colour has the fence?", "Thank you.")
 
 
+@pytest.mark.needs("talks")
 def test_the_task_is_announced_behind_what_is_brought_in_and_the_cache_keeps_that(
     install: Any, engine: Any
 ) -> None:
