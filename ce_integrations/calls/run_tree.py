@@ -49,13 +49,13 @@ class RunTree(Generic[Id, Owner]):
         parent: Id | None,
         own: Owner | None,
         tool: str = "",
-        said: object = None,
+        user_id: object = None,
         naming: Naming | None = None,
         **facts: Any,
     ) -> Owner | None:
         """Note that a run, perhaps of a tool, begins, and give its owner.
 
-        `own` counts where nobody above it has one; `said` is the user whom the app names there, and `naming`
+        `own` counts where nobody above it has one; `user_id` is whom the app names there, and `naming`
         whom the run above names, if that was not known when it began. `facts` are fields of the `CallInfo` of
         the calls inside; what an inner run tells wins, and `None` and `""` tell nothing.
         """
@@ -82,19 +82,19 @@ class RunTree(Generic[Id, Owner]):
             self._runs.pop(run_id)  # an app may give an id twice
         run = self._open.put(run_id, self._runs.put(run_id, run))
         run.naming = naming or self.naming(parent)
-        run.naming = self.naming(run_id, said)
+        run.naming = self.naming(run_id, user_id)
         return owner
 
     def end(self, run_id: Id) -> None:
         """Note that a run ends."""
         self._open.pop(run_id)
 
-    def naming(self, run_id: Id | None, said: object = None) -> Naming | None:
+    def naming(self, run_id: Id | None, user_id: object = None) -> Naming | None:
         """Whom a run names, or one around it, while the outermost is at work; tasks that it left are in it no more.
 
-        `said` is the user whom the app names in it.
+        `user_id` is whom the app names in it.
         """
-        run, user = self._of(run_id), as_text(said)
+        run, user = self._of(run_id), as_text(user_id)
         if self._open.get(run.entry) is None:
             return None
         is_known = user is None or (run.naming is not None and run.naming[1] == user)

@@ -244,19 +244,16 @@ def user_in(*places: object) -> object:
     )
 
 
-def _said_here(run_id: UUID | None) -> object:
-    """The user whom the configuration of the run names that is at work around us, if it is this one."""
+def _run_here() -> tuple[UUID | None, object]:
+    """(id, user whom its configuration names) of the run that is at work around us."""
     around = var_child_runnable_config.get() or {}
-    if run_id is None or getattr(around.get("callbacks"), "parent_run_id", None) != run_id:
-        return None
-    return user_in(around.get("configurable"), around.get("metadata"))
+    run_id = getattr(around.get("callbacks"), "parent_run_id", None)
+    return run_id, user_in(around.get("configurable"), around.get("metadata"))
 
 
 def _named_here() -> Naming | None:
     """Whom the run names that is at work around us, or one around it."""
-    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
-    run_id = getattr(callbacks, "parent_run_id", None)
-    return tree.naming(run_id, _said_here(run_id))
+    return tree.naming(*_run_here())
 
 
 tell_user(_named_here)
@@ -274,8 +271,8 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
             mark, name = mark_of(self), kwargs.get("name")
             agent = {"agent": name} if mark is not None and name in mark.agents else {}
-            parent = self.parent_run_id
-            naming = tree.naming(parent, _said_here(parent))
+            parent, (around, user_id) = self.parent_run_id, _run_here()
+            naming = tree.naming(parent, user_id if around == parent else None)
             owner = tree.add(run_id, parent, mark, tool, naming=naming, **agent)
             if owner is not None and all(handler is not owner for handler in self.handlers):
                 # Runs that the middleware claims have no mark to hand down. Copied, since it may be

@@ -77,16 +77,16 @@ def test_a_run_that_nobody_told_of_is_its_own_root(tree: Tree) -> None:
 
 
 def test_a_run_is_of_whom_the_innermost_names(tree: Tree) -> None:
-    tree.add(5, None, None, said="ada")
+    tree.add(5, None, None, user_id="ada")
     tree.add(6, 5, None)
-    tree.add(7, 6, None, said="bob")
+    tree.add(7, 6, None, user_id="bob")
     tree.add(8, 7, None)
     assert [tree.info(each).user_id for each in (5, 6, 7, 8)] == ["ada", "ada", "bob", "bob"]
     assert tree.info(4).user_id is None
 
 
 def test_who_is_named_holds_until_the_outermost_run_ends(tree: Tree) -> None:
-    tree.add(5, 99, None, said="ada")  # in a run of somebody else's
+    tree.add(5, 99, None, user_id="ada")  # in a run of somebody else's
     tree.add(6, 5, None)
     for run in range(100, 100 + MAX_RUNS + 1):
         tree.add(run, None, None)
@@ -94,5 +94,5 @@ def test_who_is_named_holds_until_the_outermost_run_ends(tree: Tree) -> None:
     assert tree.naming(6) is not None
     tree.end(5)
     assert tree.naming(6) is None
-    tree.add(7, 6, None, said="bob")  # of a task that was left behind
+    tree.add(7, 6, None, user_id="bob")  # of a task that was left behind
     assert tree.info(7).user_id == "bob"

@@ -58,7 +58,7 @@ _OPERATOR = (
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
 _BEHIND_QUOTES = frozenset(" \t\r\n,;:)]}>.!?&|+<\"'`\\，。；、）】」』") | {""}
-_REST = 64
+_LONGEST_REST = 64
 _TEXT_GOES_ON = re.compile(r"[\s,;:=(\[]")
 """What no password has behind a quote in it, or few."""
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
@@ -97,7 +97,7 @@ def closing(text: str, quote: str, start: int, end: int) -> int:
     first = text.find(quote, start, end)
     if first < 0 or text[first + 1 : first + 2] in _BEHIND_QUOTES:
         return first
-    second = text.find(quote, first + 1, first + _REST)
+    second = text.find(quote, first + 1, first + _LONGEST_REST)
     rest = text[first + 1 : second]
     is_sign = second > 0 and text[second + 1 : second + 2] in _BEHIND_QUOTES
     return second if is_sign and rest.isascii() and _TEXT_GOES_ON.search(rest) is None else first
