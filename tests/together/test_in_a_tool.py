@@ -12,7 +12,7 @@ from haystack import Pipeline
 from haystack.dataclasses import ChatMessage
 from semantic_kernel.agents import ChatCompletionAgent
 
-from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
+from ce_engine import ContextEngine, Scope
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce as install_on_autogen
 from ce_integrations.haystack import install_ce as install_on_haystack
@@ -26,13 +26,6 @@ from tests.adapters.semantic_kernel.contract_apps import Service
 
 QUESTION = "什么是 lane?"
 ANSWERS = [tool_calls([("look", {"question": QUESTION})]), text("一条线"), text("so")]
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
 
 
 def in_haystack(wire: Wire, question: str, engine: ContextEngine) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from llama_index.core.llms import CustomLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from pydantic import ConfigDict
 
-from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
+from ce_engine import ContextEngine, Scope
 from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce as install_on_langchain
 from ce_integrations.llamaindex import install_ce as install_on_llamaindex
@@ -39,13 +39,6 @@ class Inside(CustomLLM):
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
 
 
 Ask = Callable[[str], str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from contextvars import Context, copy_context
 from functools import partial
@@ -28,7 +28,7 @@ from llama_index_instrumentation.dispatcher import instrument_tags
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.functions import KernelArguments
 
-from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
+from ce_engine import ContextEngine, Scope
 from ce_integrations import ce_session, install_ce
 from ce_integrations.testing.answers import text
 from ce_integrations.testing.framework_apps import MODEL
@@ -47,13 +47,6 @@ QUESTION = "the gate?"
 
 Ask = Callable[[], object]
 """Asks an inner app, which is handed what a model wrote: that Ada asks."""
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
 
 
 # Inside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from llama_index.core.tools import FunctionTool
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
-from ce_engine import ContextEngine, MemoryStore, Scope, create_context_engine
+from ce_engine import ContextEngine, Scope
 from ce_integrations import install_ce
 from ce_integrations.testing.answers import Answer, text, tool_calls
 from ce_integrations.testing.framework_apps import MODEL
@@ -41,13 +41,6 @@ ARGUMENTS = {**ADA, "question": "the gate?"}
 
 Look = Callable[[str, str, str], str]
 Ask = Callable[[], object]
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
 
 
 @component
