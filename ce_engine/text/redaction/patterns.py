@@ -251,13 +251,13 @@ SHAPES = (
     _secret(
         "authorization_token",
         "authorization",
-        rf"{_HEADER}(?:[A-Z][A-Za-z0-9\-]{{1,20}}[ \t]{{1,4}})?({_OTHER_CREDENTIALS})",
+        rf"{_HEADER}(?:(?:[A-Z]|(?<=[:=] )[a-z])[A-Za-z0-9\-]{{1,20}}[ \t]{{1,4}})?({_OTHER_CREDENTIALS})",
         looks_like_a_key,
     ),
     _secret(
-        "authorization_digest",
-        "response=",
-        r"(?i:authorization\W{1,6}digest)[ \t][^\r\n]{1,800}?[ ,;](?i:response)=\W{0,2}([A-Fa-f0-9]{32,128})",
+        "authorization_token",
+        "pveapitoken",
+        r"(?i:pveapitoken)=[^\s=]{1,128}=([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
     ),
     _secret(
         "request_signature", "signature=", r"(?i:signature)=([A-Fa-f0-9]{64,1024})(?![A-Za-z0-9])"
@@ -296,6 +296,20 @@ SHAPES = (
     # Drivers of databases take a `/` in it; a port is none, nor the path behind `git@host:`.
     _in_url("@", r"(?!port/|[0-9]{1,5}/)[^\s/@?#&=\"'<>]{1,64}(?:/[^\s/@?#&=\"'<>]{0,64}){1,4}"),
 )
+
+SIGNED_HEADERS = (
+    _secret(
+        "authorization_digest",
+        "response=",
+        r"(?i:authorization\W{1,6}digest)[ \t][^\r\n]{1,800}?[ ,;](?i:response)=\W{0,2}([A-Fa-f0-9]{32,128})",
+    ),
+    _secret(
+        "authorization_hawk",
+        "mac=",
+        r"(?i:authorization\W{1,6}hawk)[ \t][^\r\n]{1,800}?[ ,](?i:mac)=\W{0,2}([A-Za-z0-9+/]{20,128}={0,2})",
+    ),
+)
+"""Their patterns read on for hundreds of signs, so that they look at a long text by stretches."""
 
 
 # Mail

@@ -36,6 +36,7 @@ from ce_engine.text.redaction.passwords import PASSWORDS
 from ce_engine.text.redaction.patterns import (
     MAIL_SIGN,
     SHAPES,
+    SIGNED_HEADERS,
     TOKEN_PREFIX,
     TOKEN_RUN,
     TOKENS,
@@ -74,7 +75,7 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
         yield from _labelled(_BEFORE_NUMBERS, text, lower, _before(lower, digits))
     shapes = list(_shapes(SHAPES, text, lower, ((0, len(text)),)))
     yield from shapes
-    yield from _shapes(COMMANDS, text, lower, ((0, len(text)),), _by_stretches)
+    yield from _shapes((*SIGNED_HEADERS, *COMMANDS), text, lower, ((0, len(text)),), _by_stretches)
     if some:
         yield from _shapes(SHAPES_WITH_DIGITS, text, lower, list(_windows(some)))
     yield from _tokens(text)

@@ -213,6 +213,19 @@ COMMANDS = (
         "<input",
         r"(?i:<input\s(?=[^<>]{0,300}?\btype=[\"']?password\b)[^<>]{0,300}?\bvalue=)\"([^\"<>]{3,256})\"",
     ),
+    _password(
+        "password>",
+        r"(?i:<(?:\w{1,20}:)?password\s[^<>]{1,300}>)\s{0,80}([^<>\s]{3,256})(?=\s{0,80}</)",
+    ),
+    _password(
+        'name="',
+        rf'(?i:\bname="{_KEY_NAME}")(?:;[^\r\n]{{0,80}})?(?:\r?\n[^\r\n:]{{1,40}}:[^\r\n]{{0,120}}){{0,3}}'
+        r"\r?\n\r?\n(\S{3,256})(?=\r?\n|\Z)",
+    ),
+    _password(
+        "set password",
+        r"(?i:\bset password(?: for [^\n;=]{1,100}?)? ?= ?(?:password\( ?)?)[\"']([^\"'\n]{3,256})[\"']",
+    ),
     _password("sshpass", r"\bsshpass\s+-p\s{0,4}[\"']?([^\s\"'$<{]{1,128})"),
     _password("redis-cli", r"\bredis-cli\b[^\n|;`&]{0,200}?\s-a\s{1,4}[\"']?([^\s\"'$<{]{1,128})"),
     _password(

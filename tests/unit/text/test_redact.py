@@ -95,6 +95,18 @@ FOUND = [
     ("PASSWORD", 'uez"d_D<k}Z8', 'connect(password="{}", host="h")'),
     ("SECRET", "aBc9dEf0GhI1jKl2MnO3pQr==", "Authorization: SharedKey account:{}"),
     ("SECRET", "YIIJvwYGKwYBBQUCoIIJszCC+f3Gk29Qp==", "Authorization: Negotiate {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "authorization: jwt {}"),
+    ("SECRET", "f3Gk29QpLz81XmTr7Yw4", "authorization: klaviyo-api-key {}"),
+    (
+        "SECRET",
+        "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "Authorization: PVEAPIToken=root@pam!mon={}",
+    ),
+    (
+        "SECRET",
+        "6R4rV5iE+NPoym+WwjeHzjAGXUtLNIxmo1vpMofpLAE=",
+        'Authorization: Hawk id="dh37", ts="1353832234", nonce="j4h3g2", mac="{}"',
+    ),
     (
         "SECRET",
         "6629fae49393a05397450978507c4ef1",
@@ -166,6 +178,8 @@ LEFT = [
     "authorization: arn:aws:iam::123456789012:role/Admin42Role, authorization: tests/e2e/test_auth0_v2.py::test_1",
     "ERROR authorization: AADSTS50011_redirect_uri_mismatch, Authorization: See docs/api/v2/Users2024/index",
     'token = r"[-!#$%&*+.^_`|~0-9a-zA-Z]+"',
+    "authorization commit 9f86d081884c7d659a2feaa0, authorization was 9f86d081884c7d659a2feaa0",
+    'authorization: hawk, with mac="see the specification" in it',
     "Authorization: sha256 checksums are listed, authorization: Mandant 4711 has approved",
     'OLD_PWD=/home/ann, export LAST_PWD="/srv/app/v2", MY_PWD=build, cd x;PWD=/tmp/work2 make',
     'password = b"", apikey: ${API_KEY_V2_PROD1}, authorization: /etc/app/authorization.conf',

@@ -235,6 +235,13 @@ def test_what_only_speaks_of_secrets_is_left(text: str) -> None:
         "password（密码）：{}",
         "密码（初始）：{}",
         "密码(password)：{}",
+        '<wsse:Password Type="http://docs.example/2004/01/profile#PasswordText">{}</wsse:Password>',
+        '<Password encoding="plain">\n  {}\n</Password>',
+        'Content-Disposition: form-data; name="password"\r\n\r\n{}\r\n--b7',
+        'form-data; name="new_password"\nContent-Type: text/plain\n\n{}\n',
+        "SET PASSWORD FOR 'ann'@'localhost' = '{}'",
+        "set password for ann = PASSWORD('{}')",
+        "SET PASSWORD = '{}'",
     ],
 )
 def test_passwords_in_commands_and_in_files_of_programs(text: str) -> None:
@@ -273,6 +280,10 @@ def test_keys_behind_an_option_in_a_command(option: str) -> None:
         '<add key="Title" value="Password123"/>',
         "redis-cli -a",
         "the machine login page asks for a password",
+        '<Password minOccurs="0" Type="string">required</Password>',
+        '<password-field name="x">Str0ng&amp;Long1</password-field>',
+        'input; name="password"\n\nEnter your password here, then go on',
+        "set password for everybody = later",
     ],
 )
 def test_what_only_looks_like_one_stays(text: str) -> None:
