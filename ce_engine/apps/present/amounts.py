@@ -100,6 +100,11 @@ class Amounts:
         return say("{currency} by your price table", currency=self.prices.currency)
 
 
+def model_names(names: Iterable[str], say: Say) -> str:
+    """Names of models, and what stands for one that no framework gave."""
+    return say(", ").join(name or say("a model that the framework did not name") for name in names)
+
+
 def saved_share(sums: Tokens) -> str:
     """How many fewer tokens went out than without us, as a share of these; below 0 more."""
     return percent(sums.tokens_saved, sums.tokens_without, PLACES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ce_engine.apps.present.amounts import (
@@ -12,6 +12,7 @@ from ce_engine.apps.present.amounts import (
     cacheable_tokens,
     cached_tokens,
     effect,
+    model_names,
     saved_amount,
     saved_tokens,
 )
@@ -39,11 +40,6 @@ class Line:
 def shown(name: str, say: Say = ENGLISH) -> str:
     """A group's name, or what stands for none."""
     return name or say(NONE)
-
-
-def _models(names: Iterable[str], say: Say) -> str:
-    """Names of models, and what stands for one that no framework gave."""
-    return say(", ").join(name or say("a model that the framework did not name") for name in names)
 
 
 def subject(by: str) -> str:
@@ -236,7 +232,7 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     if total.calls:
         yield say("Costs are in {money}", money=amounts_of(comparison).source(say))
     if comparison.unpriced and comparison.table.is_units:
-        models = _models(comparison.unpriced, say)
+        models = model_names(comparison.unpriced, say)
         yield say("no price is known of: {models}", models=models)
     if total.beside.apart:
         yield say(
@@ -256,7 +252,7 @@ def _billed_notes(comparison: Comparison, say: Say) -> Iterator[str]:
     """Of which calls it is not known what was billed, and of which it is taken."""
     total = comparison.total
     if total.cost and total.cost.unpriced:
-        models = _models(total.cost.unpriced_models, say)
+        models = model_names(total.cost.unpriced_models, say)
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
     if comparison.prices and total.cached_untold:
         yield say(

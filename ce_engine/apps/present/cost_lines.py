@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ce_engine.apps.present.amounts import PLACES, Amounts, effect
+from ce_engine.apps.present.amounts import PLACES, Amounts, effect, model_names
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
-from ce_engine.audit.compare.costs import Costs, costs, is_free
+from ce_engine.audit.compare.costs import Costs, costs, is_free, unpriced_models
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
-from ce_engine.text.tokens.prices import PriceTable
+from ce_engine.text.tokens.prices import PriceTable, UnitPrices
 
 
 NAMED = 3
@@ -67,6 +67,14 @@ class SessionCosts:
     def sums(self) -> Amounts:
         """Writes amounts of all calls together."""
         return Amounts.of(self.costs.prices, [self.figures.beside.inputs])
+
+    def source(self, say: Say = ENGLISH) -> str:
+        """What amounts are in, and the models of which no price is known."""
+        table, said = self.costs.prices, self.amounts.source(say)
+        if not isinstance(table, UnitPrices):
+            return said
+        models = model_names(unpriced_models(self.calls, table.known), say)
+        return said + say("; ") + say("no price is known of: {models}", models=models)
 
     def amount(self, value: float) -> str:
         """An amount of the session's money, without its unit."""
@@ -196,7 +204,7 @@ class SessionCosts:
         found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
         if found.apart < len(theirs):
             yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
-            yield say("prices"), self.amounts.source(say)
+            yield say("prices"), self.source(say)
         if found.apart:
             cost = self.sums.bare(found.sent - found.compared)
             yield (
@@ -316,7 +324,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
             )
     yield from _answer(spent, place, say)
     yield from _provider_count(call, say)
-    yield say("prices"), spent.amounts.source(say)
+    yield say("prices"), spent.source(say)
 
 
 def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, str]]:

@@ -298,6 +298,16 @@ def test_a_turn_that_failed_and_was_tried_again(engine: ContextEngine) -> None:
     assert "no budget is known" in by_turn[1]
 
 
+def test_models_without_a_price_are_named(engine: ContextEngine) -> None:
+    """Units alone leave a reader to guess which model they are for."""
+    app = HostApp(engine, Scope(session_id="s"))
+    for _ in range(2):
+        app.ask("Hello?", "Hi.")
+    for more in ((), ("--turn", "1")):
+        [line] = [each for each in report_of(engine, *more).splitlines() if "units, since" in each]
+        assert line.endswith("; no price is known of: model-1")
+
+
 def test_without_stored_reports_the_turns_are_told(engine: ContextEngine) -> None:
     silent = RuntimeConfig(observability=ObservabilityConfig(include_reports_in_store=False))
     HostApp(engine, Scope(session_id="s")).ask("Hello?", "Hi.", config=silent)
