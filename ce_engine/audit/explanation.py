@@ -136,9 +136,16 @@ def _nearest(chosen: Selection, recall: Recall) -> NearestThere | None:
     if not any(decision.reason == NOT_NEARER for decision in chosen.outcome.decisions):
         return None
     sent, pin = recall.near_sent, chosen.outcome.near_pin
-    if pin is not None and (sent is None or pin[1] > sent[1]):
-        return NearestThere(id=pin[0].removeprefix(MESSAGE), score=pin[1], is_quoted=True)
-    return NearestThere(id=sent[0], score=sent[1], is_quoted=False) if sent is not None else None
+    is_quoted = pin is not None and (sent is None or pin[1] > sent[1])
+    nearest = pin if is_quoted else sent
+    if nearest is None:
+        return None
+    return NearestThere(
+        id=nearest[0].removeprefix(MESSAGE),
+        score=nearest[1],
+        is_quoted=is_quoted,
+        needed=nearest[1] * chosen.outcome.near_share,
+    )
 
 
 def _taken(chosen: Selection) -> RoomTaken | None:

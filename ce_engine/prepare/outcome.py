@@ -56,6 +56,7 @@ class Outcome:
     recall: RecallReport | None = None  # how it was looked for what comes back
     shares: RoomShares | None = None  # where the tokens went that were free for it
     near_pin: tuple[str, float] | None = None  # the nearest quoted before, and its score
+    near_share: float = 0.0  # of the score of the nearest that goes out, what another piece needs
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`

@@ -475,6 +475,7 @@ class _Assembly:
             made.missed = False  # for what may be needed, nothing gives way
         pinned = nearest_pinned(found, self._pinned, query)
         self.out.near_pin = (pinned.id, pinned.score) if pinned is not None else None
+        self.out.near_share = self.policy.near
         there = {each.id for each in near} | self._pinned
         sources, locale = self.sources, self.config.locale
         far = [each for each in found if each.id not in there]

@@ -198,11 +198,13 @@ class NearestThere(Schema):
         id: of the stored message.
         score: its relevance.
         is_quoted: whether it stands quoted before an earlier question, and is no message of its own.
+        needed: the score above which another message was worth adding: of a talk a little less, of an agent with tools more.
     """
 
     id: str
     score: float
     is_quoted: bool
+    needed: float
 
 
 class Explanation(Schema):

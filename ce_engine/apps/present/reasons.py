@@ -27,8 +27,8 @@ WHY = {
     ("dropped", "over_credit"): "It found no room in what may be taken: a talk brings back what its calls have saved by now, so that it does not cost more than without us.",
     ("dropped", "over_share"): "It found no room in the part of the budget that an agent with tools gives to what comes back: the rest stays free for its next steps, so that another cut does not follow soon.",
     ("dropped", "over_length"): "It is too long to go in whole, and none of its sentences can stand for it.",
-    ("dropped", "not_nearer"): "The cut stands, and what goes out has what is as near to the question: only what is nearer is added.",
-    ("dropped", "below_floor"): "It scored far less than the best one.",
+    ("dropped", "not_nearer"): "The cut stands, and something that goes out is near to the question: only what is near enough beside that is added.",
+    ("dropped", "below_floor"): "It scored far less than the best of its kind, and is not among the first four, which may go in whatever they score.",
     ("dropped", "over_limit"): "More pieces were found than may be brought in.",
     ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
     ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
@@ -78,7 +78,7 @@ KEPT = {
 }
 """What tokens are kept for that are free, by `RoomTaken.why`."""
 
-NOT_NEARER = "The question was not seen to go back to what was said earlier: only what is nearer to it than what stands there is added, and this is not."  # fmt: skip
+NOT_NEARER = "The question was not seen to go back to what was said earlier: only what is near enough to it beside what stands there is added, and this is not."  # fmt: skip
 """Why a piece was not brought back in a talk whose cut stands."""
 
 CUT = {

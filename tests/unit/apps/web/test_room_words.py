@@ -135,6 +135,21 @@ def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(
     assert any(quoted for *_, quoted in found)
 
 
+def test_no_piece_is_refused_for_its_nearness_that_has_the_score_that_it_needs(
+    htmls: list[str],
+) -> None:
+    """An agent's messages must be nearer than what stands there by a fifth: 0.38 was "no nearer" than 0.35."""
+    pieces = [
+        (float(score), float(needed))
+        for html in htmls
+        for item in re.findall(r"<li>.*?</li>", html, re.DOTALL)
+        for score in re.findall(r'<b class="score">(\d\.\d\d)</b>', item)[:1]
+        for needed in re.findall(r"; another needs (\d\.\d\d)", item)
+    ]
+    assert pieces
+    assert all(score <= needed for score, needed in pieces)
+
+
 def test_a_rule_that_is_deleted_since_takes_away_no_name_of_what_is_as_near(
     tmp_path: Path,
 ) -> None:
