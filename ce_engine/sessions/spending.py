@@ -29,6 +29,7 @@ WORDS = {
     "brought_in": "text was brought in",
     "pruned": "the pruner left out what had been sent",
     "left_out": "what had been sent was not sent again",
+    "short_prefix": "what begins like the call before is too short to be cached",
     "own_calls": "the engine's own calls",
     "other": "more went out",
 }
@@ -45,6 +46,20 @@ def cause(broken_by: str, *, brought_in: bool) -> str:
     if broken_by in WORDS:
         return broken_by
     return "brought_in" if brought_in else "other"
+
+
+def is_short_prefix(price: ModelPrice, sent: tuple[int, int], untouched: tuple[int, int]) -> bool:
+    """Whether a call is dearer only since what begins like the call before is too short for its model's cache.
+
+    Args:
+        price: of the model.
+        sent: the tokens of the input, and how many of them begin like the call before.
+        untouched: the same without us.
+    """
+    if not sent[1] < price.cached_from <= untouched[1]:
+        return False
+    of_any_length = price.model_copy(update={"cached_from": 0})
+    return of_any_length.of_input(*sent) <= price.of_input(*untouched)
 
 
 @dataclass(slots=True)
@@ -120,6 +135,10 @@ class Spending:
         if sent > untouched:
             brought_in = bool(report.inserted or report.restored)
             why = cause(report.prefix_broken_by, brought_in=brought_in)
+            if is_short_prefix(
+                self._price, (report.token_used, prefix), (without.tokens, own_prefix)
+            ):
+                why = "short_prefix"
             self.causes[why] += round(sent - untouched)
         if self.is_told or not self.is_dearer:
             return False

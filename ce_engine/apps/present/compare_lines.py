@@ -256,7 +256,8 @@ def _billed_notes(comparison: Comparison, say: Say) -> Iterator[str]:
         yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
     if comparison.prices and total.cached_untold:
         yield say(
-            "of {count} calls no provider told what it had cached: the cost takes it that what begins alike was",
+            "of {count} calls that begin like the one before no provider told what it had cached: the cost takes it that this was, "
+            "where it is as long as their model caches",
             count=total.cached_untold,
         )
 

@@ -119,10 +119,10 @@ class SessionCosts:
                 turn,
                 self.amounts.text(cost.more, say),
                 change(cost.sent, cost.untouched or 0.0, PLACES),
-                cause_words(call.cause, say),
+                cause_words(cost.cause, say),
                 cost.more,
             )
-            for turn, call, cost in theirs
+            for turn, _, cost in theirs
             if cost.is_dearer
         ]
 
@@ -185,8 +185,8 @@ class SessionCosts:
         theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         turns = sorted(
             (-cost.more, turn)
-            for turn, call, cost in theirs
-            if call.cause == cause and cost.is_dearer
+            for turn, _, cost in theirs
+            if cost.cause == cause and cost.is_dearer
         )
         if not turns:
             return ""
@@ -318,7 +318,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 say(
                     "by {more}: {cause}",
                     more=spent.amounts.text(cost.more, say),
-                    cause=cause_words(call.cause, say),
+                    cause=cause_words(cost.cause, say),
                 )
                 + spent.taken(say),
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.audit.compare.records import OWN, CallRecord
+from ce_engine.sessions.spending import is_short_prefix
 from ce_engine.text.tokens.prices import PriceTable, in_units
 
 
@@ -27,11 +28,13 @@ class CallCost:
         sent: the input as it went out.
         untouched: the input without us; `None` where nobody can say, and of a call of the engine's own.
         answer: what came back, as the provider told.
+        cause: why the input costs more than without us, where it does.
     """
 
     sent: float = 0.0
     untouched: float | None = None
     answer: float = 0.0
+    cause: str = ""
 
     @property
     def more(self) -> float:
@@ -118,7 +121,7 @@ def costs(calls: Sequence[CallRecord], prices: PriceTable) -> Costs:
     lost: dict[str, list[float]] = {}
     for call, found in compared:
         if found.more > 0:
-            lost.setdefault(call.cause, []).append(found.more)
+            lost.setdefault(found.cause, []).append(found.more)
     own = math.fsum(
         found.sent + found.answer for c, found in zip(calls, each, strict=True) if c.agent == OWN
     )
@@ -145,10 +148,14 @@ def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
     if is_free(call) or price is None:
         return CallCost(untouched=None if call.untouched is None else 0.0)
     sent = price.of_input(call.sent, call.prefix or 0)
-    untouched = None
+    untouched, cause = None, call.cause
     if call.untouched is not None:
-        untouched = price.of_input(call.untouched, call.untouched_prefix or 0) / table.per
-    return CallCost(sent / table.per, untouched, call.completion * price.output / table.per)
+        beside = (call.untouched, call.untouched_prefix or 0)
+        untouched = price.of_input(*beside) / table.per
+        if is_short_prefix(price, (call.sent, call.prefix or 0), beside):
+            cause = "short_prefix"
+    answer = call.completion * price.output / table.per
+    return CallCost(sent / table.per, untouched, answer, cause)
 
 
 def billed(call: CallRecord, prices: PriceTable) -> float | None:

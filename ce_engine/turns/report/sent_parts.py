@@ -9,6 +9,7 @@ from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.standing_context import FACTS
 from ce_engine.prepare.compose.compose import SYSTEM
+from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
@@ -106,11 +107,11 @@ class ShownText:
                 item = stored[step.message.message_id or ""]
                 part = self._part("restored", item, step.message.content)
                 tokens = part.tokens - saved_in([item], self.out.shorter)
-                tokens += self.counter.text(step.before) if step.before else 0
+                tokens += self.counter.text(step.before) + FRAMING if step.before else 0
                 yield part.model_copy(update={"tokens": tokens})
             elif isinstance(step, Shorten):
                 part = self._part("shortened", items[step.index], step.text)
-                yield part.model_copy(update={"tokens": self.counter.text(step.text)})
+                yield part.model_copy(update={"tokens": self._short(items[step.index], step.text)})
             else:
                 item = items[step.index]
                 content = self.call.messages[step.index].message.content
@@ -119,8 +120,15 @@ class ShownText:
                     continue
                 text = step.text + content if step.before else content + step.text
                 part = self._part("extended", item, text)
-                tokens = item.tokens + self.counter.text(step.text)
+                tokens = item.tokens + self.counter.text(step.text) + FRAMING
                 yield part.model_copy(update={"tokens": tokens})
+
+    def _short(self, item: MessageItem, text: str) -> int:
+        """Tokens of a message with a shorter text, the words around it included."""
+        if item.key in self.out.forms:
+            return item.tokens
+        whole = self.call.messages[item.index or 0].message.content
+        return item.tokens + self.counter.text(text) - self.counter.text(whole)
 
     def _part(self, action: str, item: MessageItem, content: str = "") -> SentPart:
         if item.index is not None:

@@ -463,3 +463,26 @@ def test_what_a_call_put_in_is_not_told_as_there_before_it(
         standing = {ids[0] for each in found.earlier if (ids := each.ids)}
         twice += any(piece.id in standing for piece in found.brought_in)
     assert twice, "no call put in what stands before an earlier question"
+
+
+def test_the_parts_of_an_input_add_up_to_it(engine: ContextEngine) -> None:
+    """Each text that is put before a message lacked eight tokens, a shortened result those around its text."""
+    tight = config(900, placement="cache")
+    app = HostApp(engine, SCOPE, [system(PROMPT)])
+    for n in range(14):
+        calls = tool_calls((f"c{n}", "stock", {"item": f"lamp {n}"}))
+        shelves = [{"shelf": shelf, "lamps": n * shelf, "hall": "north"} for shelf in range(6)]
+        app.commit(app.prepare(user(f"How many of lamp {n} are there?"), config=tight), calls)
+        result = tool_result(f"c{n}", json.dumps(shelves, indent=2))
+        answering = app.prepare(result, new_request=False, config=tight)
+        app.commit(answering, assistant(f"Of lamp {n} there are some in the north hall."))
+    app.ask("And how many of lamp 2 were there?", "Some.", config=tight)
+    engine.sync.flush()
+    actions = set()
+    for number, report in enumerate(engine.sync.list_reports(SCOPE), 1):
+        sent = engine.sync.replay(SCOPE, number).sent
+        actions |= {part.action for part in sent.parts}
+        theirs = sum(part.tokens for part in sent.parts)
+        rest = report.payload_tokens.get("tools", 0) + report.payload_tokens.get("priming", 0)
+        assert abs(sent.tokens - theirs - rest) < 8, number  # one or two at the seams of a quotation
+    assert {"kept", "extended", "shortened"} <= actions

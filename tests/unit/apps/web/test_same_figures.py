@@ -257,7 +257,7 @@ def test_what_is_taken_to_be_cached_is_said_though_others_told_it(tmp_path: Path
     put(found, "both", [told_cached, cheap, cheap])
     with visit(found) as client:
         html = plain(read(client, "/compare?by=session"))
-    told = "calls no provider told what it had cached: the cost takes it that what begins alike was"
+    told = "calls that begin like the one before no provider told what it had cached"
     assert f"of 2 {told}" in html
 
 
