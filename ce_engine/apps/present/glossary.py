@@ -11,7 +11,7 @@ GLOSSARY = {
     "layer": ("layer", "What an input is made of: the system message, tools' schemas, rules, settings, what was retrieved, and the conversation itself (immediate)."),
     "budget": ("budget", "The tokens that an input may have: the whole window, without what is kept for the reply."),
     "cut": ("the cut", "What stands before it is left out. It moves where there is no room any more, and goes deep, so that it can stay for some turns and a provider can cache what follows."),
-    "cached": ("cached prefix", "The tokens at the beginning that are the same as in the lane's call before: a provider may have them in its cache, and ask less for them."),
+    "cached": ("begins like the call before", "The tokens at the beginning that are the same as in the lane's call before: where they are enough for it, a provider may have them in its cache, and ask less for them."),
     "without": ("without us", "What the same call would have been, had the app's own list gone out."),
     "brought_in": ("brought in", "Earlier messages and documents that a question needs, put in beside the app's own messages."),
     "quoted": ("quoted", "Its text, or its best sentences, stands among the records that were brought in, and not as a message of its own."),

@@ -85,6 +85,8 @@ async def _page(request: Request, name: str) -> Response:
         turn=answers.get(found.id),
         asked_in=asked.get(found.id),
         where=_where(found.id, document, turns),
+        # A tool's message was not shown its result: it is that result.
+        itself=[m.message_id for m in document.session.messages if m.role is Role.TOOL],
         in_part=in_part,
         disagreements=disagreements,
         **_words(say),
