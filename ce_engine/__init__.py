@@ -554,8 +554,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for ours
         module = _MODULE_OF.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -67,9 +67,9 @@ class BudgetConfig(FrozenConfig):
     def _are_shares(cls, value: dict[Layer, float]) -> dict[Layer, float]:
         wrong = {layer.value: share for layer, share in value.items() if not 0 <= share <= 1}
         if wrong or not any(value.values()):
-            what = f"{wrong} is no share" if wrong else "no layer has one"
+            problem = f"{wrong} is no share" if wrong else "no layer has one"
             raise ValueError(
-                f"{what}; give each layer a part of the room from 0 to 1, such as "
+                f"{problem}; give each layer a part of the room from 0 to 1, such as "
                 f'{{"retrieved": 0.25, "immediate": 0.5}}, and one of them more than 0'
             )
         return value
@@ -125,13 +125,13 @@ class PruneConfig(FrozenConfig):
     @field_validator("strategy")
     @classmethod
     def _chooses(cls, value: Any) -> Any:
-        known = isinstance(value, str) and value in STRATEGIES
-        if not known and not callable(getattr(value, "prune", None)):
+        is_known = isinstance(value, str) and value in STRATEGIES
+        if not is_known and not callable(getattr(value, "prune", None)):
             raise ValueError(f"expected one of {', '.join(STRATEGIES)}, or an object with prune()")
         return value
 
     @field_serializer("strategy")
-    def _named(self, value: Any) -> str:
+    def _serialize(self, value: Any) -> str:
         return value if isinstance(value, str) else type(value).__qualname__
 
 
@@ -241,7 +241,7 @@ class RedactionConfig(FrozenConfig):
         return value
 
     @field_serializer("detector")
-    def _named(self, value: Any) -> str | None:
+    def _serialize(self, value: Any) -> str | None:
         return None if value is None else str(value.name)
 
     def policy_of(self, kind: ContentKind) -> FieldPolicy:

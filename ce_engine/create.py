@@ -87,10 +87,10 @@ def _telemetry_here() -> OpenTelemetry | None:
     Raises:
         ConfigError: it asks for something that there is not.
     """
-    asked = os.environ.get(TELEMETRY, "")
-    if asked not in ("", "otel"):
-        raise ConfigError(f"{TELEMETRY}={asked!r} is unknown; known: otel")
-    return OpenTelemetry() if asked else None
+    choice = os.environ.get(TELEMETRY, "")
+    if choice not in ("", "otel"):
+        raise ConfigError(f"{TELEMETRY}={choice!r} is unknown; known: otel")
+    return OpenTelemetry() if choice else None
 
 
 def _flush_at_exit(reference: ref[ContextEngine]) -> None:

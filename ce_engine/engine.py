@@ -252,11 +252,17 @@ class Engine(
                 config = owned.budgeted(config)
             else:
                 degraded.append(BackpressureError.code)
-            kept = await self._session_context(call, view)
+            session_context = await self._session_context(call, view)
             model = call.model_hint or config.model_hint
             counter = Counter(self.estimator, model, config.provider_hint)
             collected = self._collector.collect(
-                call, config, view, owned=owned, fetched=fetched, kept=kept, count=counter.text
+                call,
+                config,
+                view,
+                owned=owned,
+                fetched=fetched,
+                kept=session_context,
+                count=counter.text,
             )
             records = self._records(view, call.scope, call.framework, config, call.tags)
             records.begin(degraded, collected)
@@ -339,9 +345,9 @@ class Engine(
                 describe(lambda: of_turn(turn, records.ingest) | of_usage(usage))
                 describe(lambda: of_failure(error_code, status, records.ingest))
 
-        given = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
+        texts = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
         with self._telemetry.operation("commit"):
-            await self._record(turn.scope, record, turn=turn, wait=True, given=given)
+            await self._record(turn.scope, record, turn=turn, wait=True, given=texts)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""

@@ -67,7 +67,7 @@ def _(report: Report) -> str:
             )
         )
     why = (
-        "".join(f"<li>{visible(each)}</li>" for each in report_lines(report))
+        "".join(f"<li>{visible(reason)}</li>" for reason in report_lines(report))
         or "<li>everything fits</li>"
     )
     rows = [
@@ -101,12 +101,12 @@ def _(document: SessionDocument) -> str:
         (str(m.seq or n), m.author.id if m.author else m.role.value, _said(m.content, m.tool_calls))
         for n, m in list(enumerate(session.messages, start=1))[-MOST_ROWS:]
     ]
-    what = f"the newest {len(rows)} of {number(len(session.messages))} messages"
+    heading = f"the newest {len(rows)} of {number(len(session.messages))} messages"
     about = "its turns are drawn by ce_engine.show(SESSION)"
     parts = [
         _title(f"session {session.session_id}"),
         _facts(facts),
-        _details(what, _table(("#", "who", "said"), rows)),
+        _details(heading, _table(("#", "who", "said"), rows)),
         f"<small>{about}</small>",
     ]
     return _frame(parts)
@@ -149,32 +149,32 @@ class SessionPicture:
     def __repr__(self) -> str:
         pairs = list(zip(self.found.used, self.found.without, strict=True))
         # What stands beside nothing counts alike in both.
-        sent, before = sum(self.found.used), sum(without or used for used, without in pairs)
+        sent_tokens, before = sum(self.found.used), sum(without or used for used, without in pairs)
         return (
-            f"session {self.session_id}: {number(len(self.found))} turns, {number(sent)} tokens sent, "
-            f"{number(before)} without us ({change(sent, before, 1)})"
+            f"session {self.session_id}: {number(len(self.found))} turns, {number(sent_tokens)} tokens sent, "
+            f"{number(before)} without us ({change(sent_tokens, before, 1)})"
         )
 
     def _repr_html_(self) -> str:
-        found = self.found
-        told: Callable[[int], str] | None = (lambda _: "") if len(found) <= TOLD_UP_TO else None
+        chart = self.found
+        address: Callable[[int], str] | None = (lambda _: "") if len(chart) <= TOLD_UP_TO else None
         keys = "".join(
             _key(name)
             for name in (*LAYERS, "reserve")
-            if name == "reserve" or any(found.layers[name])
+            if name == "reserve" or any(chart.layers[name])
         )
-        name = f"ce-{abs(hash((self.session_id, len(found), sum(found.used)))):x}"
+        name = f"ce-{abs(hash((self.session_id, len(chart), sum(chart.used)))):x}"
         marks = [
-            (str(found.turns[place]), figures(found, place))
-            for place in sorted(found.marks)[:MOST_ROWS]
+            (str(chart.turns[place]), figures(chart, place))
+            for place in sorted(chart.marks)[:MOST_ROWS]
         ]
         parts = [
             f"<p><b>{plain(repr(self))}</b></p>",
             f"<div>{keys}</div>",
-            f'<div style="display:flex"><div style="flex:none">{gutter(found)}</div>',
-            f'<div style="flex:1;min-width:0">{drawing(found, name=name, address=told)}</div></div>',
+            f'<div style="display:flex"><div style="flex:none">{gutter(chart)}</div>',
+            f'<div style="flex:1;min-width:0">{drawing(chart, name=name, address=address)}</div></div>',
             f"<small>{LEGEND}</small>",
-            _details(f"{len(found.marks)} turns worth a look", _table(("turn", "what"), marks))
+            _details(f"{len(chart.marks)} turns worth a look", _table(("turn", "what"), marks))
             if marks
             else "",
         ]
@@ -232,12 +232,12 @@ async def _turns(
 
 def _apart(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in a thread of its own: a notebook's own loop runs already."""
-    found: list[T] = []
+    results: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(asyncio.run(work))
+            results.append(asyncio.run(work))
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             failed.append(error)
 
@@ -246,7 +246,7 @@ def _apart(work: Coroutine[Any, Any, T]) -> T:
     thread.join()
     if failed:
         raise failed[0]
-    return found[0]
+    return results[0]
 
 
 def _frame(parts: Sequence[str]) -> str:
@@ -254,7 +254,7 @@ def _frame(parts: Sequence[str]) -> str:
 
 
 def _title(title: str, *more: str) -> str:
-    rest = "".join(f" · {plain(each)}" for each in more if each)
+    rest = "".join(f" · {plain(part)}" for part in more if part)
     return f"<p><b>{plain(title)}</b>{rest}</p>"
 
 
@@ -263,7 +263,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{plain(each)}</th>" for each in heads)
+    head = "".join(f"<th>{plain(title)}</th>" for title in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     first = f"<thead><tr>{head}</tr></thead>" if head else ""
     return f"<table>{first}<tbody>{body}</tbody></table>"
@@ -273,15 +273,15 @@ def _cell(text: str) -> str:
     return f'<td style="text-align:left">{visible(text)}</td>'
 
 
-def _details(title: str, what: str) -> str:
-    return f"<details><summary>{plain(title)}</summary>{what}</details>"
+def _details(title: str, content: str) -> str:
+    return f"<details><summary>{plain(title)}</summary>{content}</details>"
 
 
 def _key(name: str, tokens: int | None = None) -> str:
-    told = f" {tokens:,}" if tokens is not None else ""
+    amount = f" {tokens:,}" if tokens is not None else ""
     return (
         f'<span style="margin-right:1em;white-space:nowrap"><svg width="10" height="10"><rect width="10" height="10" rx="2" '
-        f'fill="{COLOURS[name]}"/></svg> {TITLES[name]}{told}</span>'
+        f'fill="{COLOURS[name]}"/></svg> {TITLES[name]}{amount}</span>'
     )
 
 

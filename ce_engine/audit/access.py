@@ -129,8 +129,8 @@ def acting_as(actor: str) -> Iterator[None]:
 
 def current_actor() -> str:
     """Who acts here; `""` is the app itself, and `UNKNOWN` is who was named once and is lost."""
-    said = _actor.get()
-    return UNKNOWN if _actor.is_lost() else said or ""
+    actor = _actor.get()
+    return UNKNOWN if _actor.is_lost() else actor or ""
 
 
 def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
@@ -242,9 +242,9 @@ def _is_bare_thread() -> bool:
     return False
 
 
-def _short(given: object) -> str:
+def _short(value: object) -> str:
     """An id as it is told, whatever a caller made of it: no access goes untold."""
-    return str(given)[:MAX_ID_CHARS]
+    return str(value)[:MAX_ID_CHARS]
 
 
 def _status(error: BaseException | None, answer: object) -> AuditStatus:
@@ -266,23 +266,23 @@ def _itself(engine: Any) -> Any:
 
 
 def guarded(
-    doors: Mapping[str, Action] = DOORS, what: str = "", engine: Callable[[Any], Any] = _itself
+    doors: Mapping[str, Action] = DOORS, prefix: str = "", engine: Callable[[Any], Any] = _itself
 ) -> Callable[[type[T]], type[T]]:
     """Let every one of a class's `doors` be asked for, and told of.
 
     Args:
         doors: names of methods, and what each does.
-        what: stands before the name in the audit log, for what is no method of the engine's own.
+        prefix: stands before the name in the audit log, for what is no method of the engine's own.
         engine: which has `authorize` and `guard`, of an object of the class; by default that itself.
     """
 
-    def made(cls: type[T]) -> type[T]:
+    def decorate(cls: type[T]) -> type[T]:
         for name, action in doors.items():
             if (method := getattr(cls, name, None)) is not None:
-                setattr(cls, name, _guarded(method, f"{what}{name}", action, engine))
+                setattr(cls, name, _guarded(method, f"{prefix}{name}", action, engine))
         return cls
 
-    return made
+    return decorate
 
 
 def _guarded(
@@ -291,12 +291,12 @@ def _guarded(
     signature = inspect.signature(method)
 
     def access(self: Any, args: Sequence[Any], more: Mapping[str, Any]) -> _Access:
-        given = signature.bind_partial(self, *args, **more).arguments
-        actor = given.get("actor")
-        scope, is_scope = _scope_of(given, signature.parameters)
-        asked = engine(self)
-        who = actor if isinstance(actor, str) else asked.guard.actor()
-        return _Access(asked, name, action, who, scope, is_scope=is_scope)
+        arguments = signature.bind_partial(self, *args, **more).arguments
+        actor = arguments.get("actor")
+        scope, is_scope = _scope_of(arguments, signature.parameters)
+        asked_engine = engine(self)
+        asker = actor if isinstance(actor, str) else asked_engine.guard.actor()
+        return _Access(asked_engine, name, action, asker, scope, is_scope=is_scope)
 
     if inspect.iscoroutinefunction(method):
 
@@ -304,9 +304,9 @@ def _guarded(
         async def look(self: Any, *args: Any, **more: Any) -> Any:
             if _inside.get():
                 return await method(self, *args, **more)
-            with access(self, args, more) as found:
-                found.answer = await method(self, *args, **more)
-            return found.answer
+            with access(self, args, more) as visit:
+                visit.answer = await method(self, *args, **more)
+            return visit.answer
 
     else:
 
@@ -314,9 +314,9 @@ def _guarded(
         def look(self: Any, *args: Any, **more: Any) -> Any:
             if _inside.get():
                 return method(self, *args, **more)
-            with access(self, args, more) as found:
-                found.answer = method(self, *args, **more)
-            return found.answer
+            with access(self, args, more) as visit:
+                visit.answer = method(self, *args, **more)
+            return visit.answer
 
     return look
 
@@ -327,28 +327,28 @@ _OWNERS = ("account_id", "user_id")
 
 
 def _default(parameters: Mapping[str, inspect.Parameter], name: str) -> Any:
-    found = parameters[name].default if name in parameters else ""
-    return "" if found is inspect.Parameter.empty else found
+    default = parameters[name].default if name in parameters else ""
+    return "" if default is inspect.Parameter.empty else default
 
 
 def _scope_of(
-    given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
+    arguments: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
 ) -> tuple[Scope, bool]:
     """Whose it is that a method is asked for, and whether that is a scope: else the method will refuse what it was given."""
     if not {*_SESSIONS, *_OWNERS}.intersection(parameters):
         return Scope.of_stored(LISTED, LISTED, LISTED), True
-    named = [given[name] for name in _SESSIONS if name in given]
-    first = named[0] if named else None
+    candidates = [arguments[name] for name in _SESSIONS if name in arguments]
+    first = candidates[0] if candidates else None
     first = first[0] if isinstance(first, tuple) and first else first
     first = getattr(first, "scope", first)
     if isinstance(first, Scope):
         return first, True  # whatever its ids: such a session may be stored
     if isinstance(first, str):
         return Scope.of_stored("", "", first), is_whole(first)
-    if named:
+    if candidates:
         return _NOBODY, False
-    owner = [given.get(name, _default(parameters, name)) for name in _OWNERS]
-    account, user = (LISTED if each is None else each for each in owner)
+    owner = [arguments.get(name, _default(parameters, name)) for name in _OWNERS]
+    account, user = (LISTED if owner_id is None else owner_id for owner_id in owner)
     if isinstance(account, str) and isinstance(user, str):
         return Scope.of_stored(account, user, LISTED), True
     return _NOBODY, False

@@ -48,8 +48,8 @@ class Anchor:
 
     def is_at(self, other: Anchor) -> bool:
         """Whether the log stood at the same place."""
-        mine = self.session, self.events, self.head, self.content
-        return mine == (other.session, other.events, other.head, other.content)
+        state = self.session, self.events, self.head, self.content
+        return state == (other.session, other.events, other.head, other.content)
 
 
 def anchors_of(text: str) -> list[Anchor]:
@@ -58,7 +58,7 @@ def anchors_of(text: str) -> list[Anchor]:
     Raises:
         ConfigError: a line is none.
     """
-    found = []
+    anchors = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -69,8 +69,8 @@ def anchors_of(text: str) -> list[Anchor]:
             )
         words = match.groupdict()
         head, content = (words[name].removesuffix(_NONE) for name in ("head", "content"))
-        found.append(Anchor(words["at"], words["session"], int(words["events"]), head, content))
-    return found
+        anchors.append(Anchor(words["at"], words["session"], int(words["events"]), head, content))
+    return anchors
 
 
 def session_name(secret: bytes, scope_key: tuple[str, str, str]) -> str:

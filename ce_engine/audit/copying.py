@@ -103,8 +103,8 @@ async def _copied(source: Verifying, target: Verifying, scope: Scope) -> tuple[b
             f"what is in the target differs in {', '.join(wrong)}. It was left as it is: copy to another "
             "store, or compare the two with `ce show`."
         )
-    if (found := await target.verify(scope)).status != status:
-        raise StoreError(f"it was copied, and is {found.status} there, {status} here")
+    if (verification := await target.verify(scope)).status != status:
+        raise StoreError(f"it was copied, and is {verification.status} there, {status} here")
     return is_new, is_renewed
 
 
@@ -116,16 +116,19 @@ async def _genuine(source: Verifying, scope: Scope) -> tuple[StoredSession, Scop
         if chain is None:
             raise StoreError("it is not there any more")
         scope = Scope.of_stored(*scope.key, chain.head.project_id)
-        found = await source.verify(scope)
+        verification = await source.verify(scope)
         session = await store.whole(scope)
         if session is None or session.head.version != chain.head.version:
             continue
-        if found.status not in GENUINE:
+        if verification.status not in GENUINE:
             why = (
-                "; ".join((*found.wrong, *found.unverified)) or "an event is not what was recorded"
+                "; ".join((*verification.wrong, *verification.unverified))
+                or "an event is not what was recorded"
             )
-            raise StoreError(f"it was not copied: `ce verify` finds it {found.status} ({why})")
-        return session, scope, found.status
+            raise StoreError(
+                f"it was not copied: `ce verify` finds it {verification.status} ({why})"
+            )
+        return session, scope, verification.status
     raise StoreError("the app writes to it all the time; run the copy again")
 
 
@@ -143,17 +146,17 @@ def _is_earlier(there: StoredSession, session: StoredSession) -> bool:
     return all(getattr(there, name).keys() <= getattr(session, name).keys() for name in parts)
 
 
-def differences(one: StoredSession, other: StoredSession | None) -> list[str]:
+def differences(session: StoredSession, other: StoredSession | None) -> list[str]:
     """The parts in which two sessions differ, each with its counts."""
     if other is None:
         return ["everything: it is not there"]
-    found = []
-    for name in (each.name for each in fields(one) if each.name not in _OWN):
-        mine, its = _comparable(getattr(one, name)), _comparable(getattr(other, name))
-        if mine != its:
-            counts = f" ({len(mine)}, {len(its)})" if isinstance(mine, list) else ""
-            found.append(f"{name}{counts}")
-    return found
+    parts = []
+    for name in (attribute.name for attribute in fields(session) if attribute.name not in _OWN):
+        value, other_value = _comparable(getattr(session, name)), _comparable(getattr(other, name))
+        if value != other_value:
+            counts = f" ({len(value)}, {len(other_value)})" if isinstance(value, list) else ""
+            parts.append(f"{name}{counts}")
+    return parts
 
 
 def _comparable(value: Any) -> Any:

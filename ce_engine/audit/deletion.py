@@ -130,18 +130,19 @@ class DeletionMethods(Verifying):
     async def _erase(self, scope: Scope, *, any_project: bool = False) -> DeletionReport:
         """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
         await self._land(scope)
-        what, result = {"what": "session"}, None
+        payload, result = {"what": "session"}, None
         async with self._locks.hold(scope.key):
             if await self._is_there(scope, any_project=any_project):
-                event = self._originals.deletion(scope, what, self.store)
+                event = self._originals.deletion(scope, payload, self.store)
                 result = await self._delete(scope, DeleteSession(event))
             self._sessions.forget(scope)
             # After the rows, and whether or not there were any: an earlier deletion may have got so far.
             await self._originals.delete(
-                scope, lambda store: [DeleteSession(self._originals.deletion(scope, what, store))]
+                scope,
+                lambda store: [DeleteSession(self._originals.deletion(scope, payload, store))],
             )
-        gone = result is not None and result.success
-        removed = {"sessions": 1, **result.removed} if result and gone else {}
+        is_gone = result is not None and result.success
+        removed = {"sessions": 1, **result.removed} if result and is_gone else {}
         return DeletionReport.model_validate(removed)
 
     async def _delete_evidence(self, scope: Scope, evidence_id: str) -> DeletionReport:
@@ -158,12 +159,12 @@ class DeletionMethods(Verifying):
             if head is None:
                 return DeletionReport()
             scope = Scope.of_stored(*scope.key, head.project_id)
-            what: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
+            payload: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             holders = [row.message_id for row in rows if row.message_id]
             events = await self._quoting(scope, [row.evidence.content for row in rows])
             event = self._originals.deletion(
-                scope, {**what, "events": events} if events else what, self.store
+                scope, {**payload, "events": events} if events else payload, self.store
             )
             result = await self._delete(scope, DeleteEvidence(evidence_id, event, events))
             if self._sessions.known(scope) is not None:
@@ -173,14 +174,14 @@ class DeletionMethods(Verifying):
             await self._originals.delete(
                 scope,
                 lambda store: [
-                    DeleteEvidence(i, self._originals.deletion(scope, what, store)) for i in ids
+                    DeleteEvidence(i, self._originals.deletion(scope, payload, store)) for i in ids
                 ],
             )
             rest = await self._derived(scope, evidence_id, [*holders, *result.cleared])
         if not result.removed:
             return DeletionReport()
-        found = {"cleared": result.cleared, "derived": rest}
-        return DeletionReport.model_validate({**result.removed, **found})
+        fields = {"cleared": result.cleared, "derived": rest}
+        return DeletionReport.model_validate({**result.removed, **fields})
 
     async def _quoting(self, scope: Scope, texts: Sequence[str]) -> list[int]:
         """The numbers of the events in whose payload a text stands: a host's own may have it."""
@@ -205,8 +206,8 @@ class DeletionMethods(Verifying):
             result = await answered(self.store.apply(scope, [write]))
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
-        wanted = self.config.observability.emit_events and self._announcer.is_heard
-        if result.removed and wanted:
+        is_wanted = self.config.observability.emit_events and self._announcer.is_heard
+        if result.removed and is_wanted:
             self._announcer.tell(scope, [write.event])
         return result
 
@@ -260,7 +261,7 @@ async def _left_by(purge: Awaitable[None]) -> str:
 
 
 def _holding(events: Iterable[Event], quotations: Sequence[Quotations]) -> list[int]:
-    found = []
+    numbers = []
     for event in events:
         if event.event_type == EventType.DELETED:
             continue
@@ -272,5 +273,5 @@ def _holding(events: Iterable[Event], quotations: Sequence[Quotations]) -> list[
             for quotation in quotations
             for value in values
         ):
-            found.append(event.seq or 0)
-    return found
+            numbers.append(event.seq or 0)
+    return numbers

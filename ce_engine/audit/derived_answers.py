@@ -24,7 +24,7 @@ def derived_answers(
         log.add(entry_of(log, row))
     places = {log.by_message_id(name) for name in holders} - {None}
     first = min((n for n in places if n is not None), default=len(rows))
-    shown: set[str] = set()
+    answer_ids: set[str] = set()
     for turn in turns:
         answer = turn.answer_message_id
         if answer is None:
@@ -33,16 +33,16 @@ def derived_answers(
         if line is None:
             n = log.by_message_id(answer)
             if n is not None and n > first:
-                shown.add(answer)
+                answer_ids.add(answer)
         elif not places.isdisjoint(expanded(log, line)):
-            shown.add(answer)
+            answer_ids.add(answer)
     return [
         row.message.message_id
         for row in rows
         if row.message.message_id is not None
         and row.message.role is Role.ASSISTANT
         and row.message.content
-        and (row.message.message_id in shown or _refers(row.message, evidence_id))
+        and (row.message.message_id in answer_ids or _refers(row.message, evidence_id))
     ]
 
 

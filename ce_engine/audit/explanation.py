@@ -44,7 +44,7 @@ MOST_PASSED_OVER = 200
 
 def explanation(
     turn_id: str,
-    chosen: Selection,
+    selection: Selection,
     recall: Recall,
     *,
     equal: bool,
@@ -54,40 +54,40 @@ def explanation(
 
     Args:
         turn_id: of the call.
-        chosen: once more, or with another configuration.
+        selection: once more, or with another configuration.
         recall: what was looked at.
         equal: whether all of it is what was sent.
         report: of the call, as it is stored: where the choice is the one that it has, a rule that is gone meanwhile
             changes nothing of what pieces were measured by, nor, where as many tokens are used, of the room.
     """
-    near = equal or (report is not None and _is_near(chosen, report))
-    same = equal or (report is not None and same_choice(chosen, report))
-    cut = chosen.outcome.cut
-    is_cut = bool(cut.dropped or cut.shortened or chosen.outcome.line.below)
+    near = equal or (report is not None and _is_near(selection, report))
+    same = equal or (report is not None and same_choice(selection, report))
+    cut = selection.outcome.cut
+    is_cut = bool(cut.dropped or cut.shortened or selection.outcome.line.below)
     return Explanation(
         turn_id=turn_id,
         asked=recall.query,
         equal=equal,
-        brought_in=brought_in(chosen, recall),
-        earlier=earlier(chosen),
+        brought_in=brought_in(selection, recall),
+        earlier=earlier(selection),
         passed_over=[
             piece if same else piece.model_copy(update=UNKNOWN_ROOM)
-            for piece in passed_over(chosen, recall)
+            for piece in passed_over(selection, recall)
         ],
-        decisions=chosen.outcome.decisions,
+        decisions=selection.outcome.decisions,
         cut=("moved" if cut.moved else "stands") if is_cut else "",
         cut_before=cut.marks.drop or "" if is_cut else "",
-        cut_budget=chosen.marks.budget,
-        recall=chosen.outcome.recall,
-        taken=_taken(chosen) if same else None,
-        nearest=_nearest(chosen, recall) if near else None,
+        cut_budget=selection.marks.budget,
+        recall=selection.outcome.recall,
+        taken=_room_taken(selection) if same else None,
+        nearest=_nearest(selection, recall) if near else None,
     )
 
 
-def same_choice(chosen: Selection, report: Mapping[str, Any]) -> bool:
+def same_choice(selection: Selection, report: Mapping[str, Any]) -> bool:
     """Whether a turn that is made again chooses what it chose, by its stored report, though a text may not be there any more."""
-    outcome, recorded = chosen.outcome, report.get("prune_decisions", ())
-    if _fates(recorded, _is_no_rule) != _fates(_plain(chosen), _is_no_rule):
+    outcome, recorded = selection.outcome, report.get("prune_decisions", ())
+    if _fates(recorded, _is_no_rule) != _fates(_plain(selection), _is_no_rule):
         return False
     quoted = (*outcome.contexts.values(), *(pin.text for pin in outcome.pins.values()))
     # A placeholder may cost other tokens than the value that went out.
@@ -95,14 +95,14 @@ def same_choice(chosen: Selection, report: Mapping[str, Any]) -> bool:
     return is_same or any(map(_PLACEHOLDER.search, quoted))
 
 
-def _is_near(chosen: Selection, report: Mapping[str, Any]) -> bool:
+def _is_near(selection: Selection, report: Mapping[str, Any]) -> bool:
     """Whether the decisions on what was looked at are the same."""
     recorded = report.get("prune_decisions", ())
-    return _fates(recorded, _is_looked_at) == _fates(_plain(chosen), _is_looked_at)
+    return _fates(recorded, _is_looked_at) == _fates(_plain(selection), _is_looked_at)
 
 
-def _plain(chosen: Selection) -> list[dict[str, Any]]:
-    return [decision.model_dump(mode="json") for decision in chosen.outcome.decisions]
+def _plain(selection: Selection) -> list[dict[str, Any]]:
+    return [decision.model_dump(mode="json") for decision in selection.outcome.decisions]
 
 
 def _is_looked_at(name: str) -> bool:
@@ -115,41 +115,41 @@ def _is_no_rule(name: str) -> bool:
 
 
 def _fates(
-    decisions: Sequence[Mapping[str, Any]], wanted: Callable[[str], bool]
+    decisions: Sequence[Mapping[str, Any]], is_wanted: Callable[[str], bool]
 ) -> list[tuple[str, str, str, int, int]]:
     """The decisions on what is wanted; those side by side and alike as one, as they are stored."""
-    found: list[tuple[str, str, str, int, int]] = []
-    for each in decisions:
-        name, fate = each["block_id"], (each["action"], each["reason"])
-        if not wanted(name):
+    fates: list[tuple[str, str, str, int, int]] = []
+    for decision in decisions:
+        name, fate = decision["block_id"], (decision["action"], decision["reason"])
+        if not is_wanted(name):
             continue
-        count, tokens = each.get("count", 1), each.get("token_estimate", 0)
-        if found and found[-1][1:3] == fate:
-            first, _, _, more, others = found.pop()
+        count, tokens = decision.get("count", 1), decision.get("token_estimate", 0)
+        if fates and fates[-1][1:3] == fate:
+            first, _, _, more, others = fates.pop()
             name, count, tokens = first, count + more, tokens + others
-        found.append((name, *fate, count, tokens))
-    return found
+        fates.append((name, *fate, count, tokens))
+    return fates
 
 
-def _nearest(chosen: Selection, recall: Recall) -> NearestThere | None:
+def _nearest(selection: Selection, recall: Recall) -> NearestThere | None:
     """What the pieces were measured by that are no nearer."""
-    if not any(decision.reason == NOT_NEARER for decision in chosen.outcome.decisions):
+    if not any(decision.reason == NOT_NEARER for decision in selection.outcome.decisions):
         return None
-    sent, pin = recall.near_sent, chosen.outcome.near_pin
-    is_quoted = pin is not None and (sent is None or pin[1] > sent[1])
-    nearest = pin if is_quoted else sent
+    sent_piece, pin = recall.near_sent, selection.outcome.near_pin
+    is_quoted = pin is not None and (sent_piece is None or pin[1] > sent_piece[1])
+    nearest = pin if is_quoted else sent_piece
     if nearest is None:
         return None
     return NearestThere(
         id=nearest[0].removeprefix(MESSAGE),
         score=nearest[1],
         is_quoted=is_quoted,
-        needed=nearest[1] * chosen.outcome.near_share,
+        needed=nearest[1] * selection.outcome.near_share,
     )
 
 
-def _taken(chosen: Selection) -> RoomTaken | None:
-    shares, recall = chosen.outcome.shares, chosen.outcome.recall
+def _room_taken(selection: Selection) -> RoomTaken | None:
+    shares, recall = selection.outcome.shares, selection.outcome.recall
     if shares is None or recall is None or recall.state != "looked":
         return None
     return RoomTaken(
@@ -162,26 +162,28 @@ def _taken(chosen: Selection) -> RoomTaken | None:
     )
 
 
-def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
+def brought_in(selection: Selection, recall: Recall) -> list[BroughtIn]:
     """The pieces that went in for this call: what relevance chose, the best first, then what was given."""
-    materials = {material.id: material for material in chosen.materials}
-    parts = {name: part for pin in chosen.outcome.pins.values() for name, part in pin.refs if part}
-    found = [
+    materials = {material.id: material for material in selection.materials}
+    parts = {
+        name: part for pin in selection.outcome.pins.values() for name, part in pin.refs if part
+    }
+    pieces = [
         piece
-        for decision in chosen.outcome.decisions
+        for decision in selection.outcome.decisions
         if decision.action != "dropped" and decision.reason != THERE_ALREADY
         for piece in _piece(decision, materials, recall, parts)
     ]
-    return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
+    return sorted(pieces, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 
-def earlier(chosen: Selection) -> list[BroughtInBefore]:
+def earlier(selection: Selection) -> list[BroughtInBefore]:
     """What was brought in before, and stands where it was sent."""
     costs: dict[str, list[int]] = {}
-    for decision in chosen.outcome.decisions:
+    for decision in selection.outcome.decisions:
         if decision.reason == THERE_ALREADY:
             costs.setdefault(decision.block_id, []).append(decision.token_estimate)
-    before = chosen.marks.pins
+    before = selection.marks.pins
     return [
         BroughtInBefore(
             asked=anchor,
@@ -190,17 +192,17 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
             parts=[name.partition(":")[2] for name, sentences in pin.refs if sentences],
         )
         # Several may begin with the same text, and what this call put in may, too.
-        for anchor, pin in chosen.outcome.pins.items()
+        for anchor, pin in selection.outcome.pins.items()
         if anchor in before and pin.refs and costs.get(pin.refs[0][0])
     ]
 
 
-def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
+def passed_over(selection: Selection, recall: Recall) -> list[PassedOver]:
     """The pieces that were looked at to be brought in and left out, the nearest first."""
-    materials = {material.id: material for material in chosen.materials}
-    found, shares = list[PassedOver](), chosen.outcome.shares
-    for decision in chosen.outcome.decisions:
-        if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
+    materials = {material.id: material for material in selection.materials}
+    pieces, shares = list[PassedOver](), selection.outcome.shares
+    for decision in selection.outcome.decisions:
+        if decision.action != "dropped" or len(pieces) == MOST_PASSED_OVER:
             continue
         name = decision.block_id
         if (material := materials.get(name)) is not None:
@@ -214,13 +216,13 @@ def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
                 at=material.at,
                 score=material.score,
             )
-            found.append(piece)
+            pieces.append(piece)
         elif (candidate := recall.candidate(name)) is not None:
             piece = _passed_over(decision, candidate, recall)
             if shares is not None and name in shares.parts:
                 piece.best, piece.best_room = shares.parts[name]
-            found.append(piece)
-    return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
+            pieces.append(piece)
+    return sorted(pieces, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 
 def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) -> PassedOver:
@@ -279,19 +281,21 @@ def _piece(
 
 def shared(query: str, text: str) -> list[str]:
     """The words of a query that a text has, as it has them; of unspaced scripts the longest stretches."""
-    wanted = set(terms(query))
+    query_terms = set(terms(query))
     words = [
         word
         for word in dict.fromkeys(tokens(text))
-        if wanted.intersection(terms(word) if word.isascii() or len(word) > PAIR else [word])
+        if query_terms.intersection(terms(word) if word.isascii() or len(word) > PAIR else [word])
     ]
-    asked = query.lower()
-    found: list[str] = []
+    query_text = query.lower()
+    stretches: list[str] = []
     for word in words:
-        last = found[-1] if found else ""
-        if not word.isascii() and last and last[-1] == word[0] and last + word[1:] in asked:
-            found[-1] = last + word[1:]
-        elif not any(word in other and not word.isascii() for other in found):
-            found.append(word)
-    whole = [w for w in found if not any(w != o and w in o and not w.isascii() for o in found)]
+        last = stretches[-1] if stretches else ""
+        if not word.isascii() and last and last[-1] == word[0] and last + word[1:] in query_text:
+            stretches[-1] = last + word[1:]
+        elif not any(word in other and not word.isascii() for other in stretches):
+            stretches.append(word)
+    whole = [
+        w for w in stretches if not any(w != o and w in o and not w.isascii() for o in stretches)
+    ]
     return list(dict.fromkeys(whole))

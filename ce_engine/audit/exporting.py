@@ -35,8 +35,10 @@ class ExportMethods(EngineBase):
         listed = await answered(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
         )
-        mine = [info for info in listed if (info.account_id, info.user_id) == (account_id, user_id)]
-        sessions = [found for info in mine if (found := await self._session(info)) is not None]
+        infos = [
+            info for info in listed if (info.account_id, info.user_id) == (account_id, user_id)
+        ]
+        sessions = [session for info in infos if (session := await self._session(info)) is not None]
         if not isinstance(self.store, BaseStore):
             raise StoreError(f"the store {self.store.url!r} cannot list what owners set")
         settings = [

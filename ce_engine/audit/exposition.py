@@ -31,10 +31,10 @@ class Gauge:
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} gauge"
         for labels, value in sorted(self.values.items()):
-            told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            label_text = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
             yield (
-                f"{self.name}{{{told}}} {_number(value)}"
-                if told
+                f"{self.name}{{{label_text}}} {_number(value)}"
+                if label_text
                 else f"{self.name} {_number(value)}"
             )
 

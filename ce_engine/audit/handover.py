@@ -64,9 +64,9 @@ class HandoverMethods(EngineBase):
 
 def _newest(turns: Sequence[TurnRow], events: Sequence[Event]) -> TurnRow | None:
     """The turn that a person is asked for, else one that did not end well, else the newest."""
-    named = {event.turn_id for event in events if event.kind == HITL}
+    turn_ids = {event.turn_id for event in events if event.kind == HITL}
     requests = {event.request_id for event in events if event.kind == HITL and event.request_id}
-    asked_for = [row for row in turns if row.turn_id in named or row.request_id in requests]
+    asked_for = [row for row in turns if row.turn_id in turn_ids or row.request_id in requests]
     failed = [row for row in turns if row.status is not TurnStatus.COMMITTED]
     newest = [*turns[-1:], *failed[-1:], *asked_for[-1:]]
     return newest[-1] if newest else None
@@ -99,9 +99,9 @@ class _Run:
     def handover(self, scope: Scope) -> Handover:
         row, head = self.row, self.chain.head
         ids = {turn.turn_id for turn in self.turns}
-        mine = [e for e in self.chain.events if e.turn_id in ids or self._asks(e)]
-        steps = [*self._model_calls(mine), *self._tool_runs()]
-        asked = self.messages.get(self.turns[0].tip_message_id)
+        events = [e for e in self.chain.events if e.turn_id in ids or self._asks(e)]
+        steps = [*self._model_calls(events), *self._tool_runs()]
+        question = self.messages.get(self.turns[0].tip_message_id)
         report = row.report
         return Handover(
             session_id=scope.session_id,
@@ -112,8 +112,8 @@ class _Run:
             request_id=row.request_id,
             framework=row.framework,
             status=str(row.status),
-            triggers=[dict(e.payload) for e in mine if e.kind == HITL],
-            asked=asked.content if asked is not None else "",
+            triggers=[dict(e.payload) for e in events if e.kind == HITL],
+            asked=question.content if question is not None else "",
             steps=sorted(steps, key=self._place),
             input_hash=str(report.get("extra", {}).get("replay", {}).get("hash", "")),
             input_tokens=int(report.get("tokens_after", 0)),
@@ -155,19 +155,19 @@ class _Run:
     def _tool_runs(self) -> Iterator[HandoverStep]:
         """Runs that the turns' answers ask for, and runs of the same request beside them."""
         answers = {turn.answer_message_id for turn in self.turns} - {None}
-        told, ended = set[str | None](), set[str | None]()
+        run_ids, ended = set[str | None](), set[str | None]()
         for event in self.chain.events:
             if event.event_type == EventType.TOOL_CALL_COMPLETED:
                 ended.add(event.tool_call_id)
             if event.event_type in _RUNS and self._asks(event):
-                told.add(event.tool_call_id)
-        known = set[str]()
+                run_ids.add(event.tool_call_id)
+        recorded_ids = set[str]()
         for call in self.calls:
             asked_by = call.tool_call_id.rpartition(":")[0]
-            if call.tool_call_id in told or asked_by in answers:
-                known.add(call.tool_call_id)
+            if call.tool_call_id in run_ids or asked_by in answers:
+                recorded_ids.add(call.tool_call_id)
                 yield self._tool_run(call, is_ended=call.tool_call_id in ended)
-        yield from self._not_begun(answers, known)
+        yield from self._not_begun(answers, recorded_ids)
 
     def _tool_run(self, call: ToolCall, *, is_ended: bool) -> HandoverStep:
         good = call.status is ToolCallStatus.SUCCESS
@@ -185,30 +185,32 @@ class _Run:
             evidence_ids=call.result_evidence_ids,
         )
 
-    def _not_begun(self, answers: set[str | None], known: set[str]) -> Iterator[HandoverStep]:
+    def _not_begun(
+        self, answers: set[str | None], recorded_ids: set[str]
+    ) -> Iterator[HandoverStep]:
         """Tools that an answer asks for and nobody recorded a run of."""
         for turn in self.turns:
             message = self.messages.get(turn.answer_message_id)
             if message is None or turn.answer_message_id not in answers:
                 continue
-            for place, asked in enumerate(message.tool_calls or ()):
+            for place, tool_call in enumerate(message.tool_calls or ()):
                 name = f"{message.message_id}:{place}"
-                if name not in known:
+                if name not in recorded_ids:
                     yield HandoverStep(
                         kind="tool_run",
                         id=name,
-                        name=asked.name,
+                        name=tool_call.name,
                         status="open",
-                        host_call_id=asked.id,
+                        host_call_id=tool_call.id,
                         at=message.at or turn.closed_at,
-                        args=asked.args,
+                        args=tool_call.args,
                     )
 
     def _host_id(self, tool_call_id: str) -> str | None:
         asked_by, _, place = tool_call_id.rpartition(":")
         message = self.messages.get(asked_by)
-        asked = (message.tool_calls or []) if message is not None and place.isdecimal() else []
-        return asked[int(place)].id if asked and int(place) < len(asked) else None
+        tool_calls = (message.tool_calls or []) if message is not None and place.isdecimal() else []
+        return tool_calls[int(place)].id if tool_calls and int(place) < len(tool_calls) else None
 
 
 _RUNS = (EventType.TOOL_CALLED, EventType.TOOL_CALL_COMPLETED)

@@ -60,11 +60,11 @@ class InspectionMethods(EngineBase):
                 "actor whom the engine's `authorize` allows to look: by default the session's own user"
             )
         await self.flush(SETTLE_S)
-        preparation, prepared, chosen = await self._tried(call)
-        made = str(preparation.archive.get("hash", ""))
-        await self._audit(scope, EventType.INSPECTED, actor, made)
-        shown = ShownText(preparation.view, preparation.call, chosen, preparation.counter)
-        return shown.layers(prepared)
+        preparation, prepared, selection = await self._tried(call)
+        input_hash = str(preparation.archive.get("hash", ""))
+        await self._audit(scope, EventType.INSPECTED, actor, input_hash)
+        shown_text = ShownText(preparation.view, preparation.call, selection, preparation.counter)
+        return shown_text.layers(prepared)
 
     async def preview(self, call: ModelCall, *, messages: Messages | None = None) -> Prepared:
         """The plan that `prepare` would give now, for a host that asks first whether a call fits.
@@ -96,28 +96,36 @@ class InspectionMethods(EngineBase):
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):
             view = await self._sessions.apart(call.scope)
-            known = self._sessions.known(call.scope)
-            if known is not None:
-                _take_after(view, known)
-        kept = await self._session_context(call, view)
+            known_view = self._sessions.known(call.scope)
+            if known_view is not None:
+                _take_after(view, known_view)
+        session_context = await self._session_context(call, view)
         model = call.model_hint or config.model_hint
         counter = Counter(self.estimator, model, config.provider_hint)
-        config, collected = await self._collector.gather(call, config, view, kept, counter.text)
+        config, collected = await self._collector.gather(
+            call, config, view, session_context, counter.text
+        )
         records = self._records(view, call.scope, call.framework, config, call.tags)
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
         return preparation, *await self._run_preparation(preparation)
 
-    async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
+    async def _audit(self, scope: Scope, kind: EventType, actor: str, input_hash: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""
         state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is None:
             return
         check_project(scope, state.head.project_id)
         key = chain_key(self.store.secret)
-        who = hashlib.blake2b(actor.encode(), key=key, digest_size=16, person=b"actor").hexdigest()
-        payload = {"what": "inspect", "actor": who, **({"input": made} if made else {})}
+        actor_mac = hashlib.blake2b(
+            actor.encode(), key=key, digest_size=16, person=b"actor"
+        ).hexdigest()
+        payload = {
+            "what": "inspect",
+            "actor": actor_mac,
+            **({"input": input_hash} if input_hash else {}),
+        }
 
         def record(records: RecordGroup) -> None:
             records.ingest.ids = UuidV4Generator()
@@ -129,23 +137,23 @@ class InspectionMethods(EngineBase):
 def _as_call(call: ModelCall | tuple[Scope | str, Message | str]) -> ModelCall:
     if isinstance(call, ModelCall):
         return call
-    session, asked = call
-    message = Message(role=Role.USER, content=asked) if isinstance(asked, str) else asked
+    session, question = call
+    message = Message(role=Role.USER, content=question) if isinstance(question, str) else question
     return ModelCall(as_scope(session), [HostMessage(message, Origin.TASK)], by_hand=True)
 
 
-def _take_after(view: SessionView, known: SessionView) -> None:
+def _take_after(view: SessionView, known_view: SessionView) -> None:
     """Give a view copies of what the process has under way: nothing that is shared may change."""
-    old = SessionView(known.scope, known.head, known.fingerprinter, None)
-    old.turns = {name: _copied(turn) for name, turn in known.turns.items()}
-    old.failed |= {n: _copied(turn) for n, turn in known.failed.items()}
-    old.tool_runs |= known.tool_runs
-    old.spending = replace(known.spending, causes=known.spending.causes.copy())
-    for name, memory in known.requests.items():
+    old = SessionView(known_view.scope, known_view.head, known_view.fingerprinter, None)
+    old.turns = {name: _copied(turn) for name, turn in known_view.turns.items()}
+    old.failed |= {n: _copied(turn) for n, turn in known_view.failed.items()}
+    old.tool_runs |= known_view.tool_runs
+    old.spending = replace(known_view.spending, causes=known_view.spending.causes.copy())
+    for name, memory in known_view.requests.items():
         old.requests[name] = replace(
             memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]
         )
-    for name, lane in known.lanes.items():
+    for name, lane in known_view.lanes.items():
         view.lanes[name] = replace(
             lane,
             sent=SentList(),

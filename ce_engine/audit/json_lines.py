@@ -106,16 +106,16 @@ class JsonLinesAudit:
         if self._looked is not None and now - self._looked < self._span:
             return
         self._looked = now
-        for each in self._aside():
-            last = _time_of(each, last=True)
+        for path in self._aside():
+            last = _time_of(path, last=True)
             if last is not None and now - last >= 18 * self._span:
-                each.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
     def _aside(self) -> list[Path]:
         """What was put aside, the oldest first."""
         name, there = self.path.name, self.path.parent.iterdir()
-        mine = (path for path in there if path.name.startswith(name))
-        return sorted(path for path in mine if _ASIDE.fullmatch(path.name.removeprefix(name)))
+        candidates = (path for path in there if path.name.startswith(name))
+        return sorted(path for path in candidates if _ASIDE.fullmatch(path.name.removeprefix(name)))
 
     def _put_aside(self, number: int) -> None:
         # To the microsecond: a name that was taken already would be written over.
@@ -128,8 +128,8 @@ class JsonLinesAudit:
             return
         if self._keep is not None:
             old = self._aside()
-            for each in old[: max(0, len(old) - self._keep)]:
-                each.unlink(missing_ok=True)
+            for path in old[: max(0, len(old) - self._keep)]:
+                path.unlink(missing_ok=True)
 
 
 def _time_of(path: Path, *, last: bool) -> datetime | None:

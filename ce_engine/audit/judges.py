@@ -85,10 +85,10 @@ class RuleJudge:
 def _forbidden(text: str) -> Iterator[str]:
     """What stands in quotation marks behind a refusal, up to the end of its clause."""
     refused = False
-    for found in _SCAN.finditer(text):
-        if found["no"] or found["end"]:
-            refused = bool(found["no"])
-        elif refused and (word := next(filter(None, found.groups()), "").strip()):
+    for match in _SCAN.finditer(text):
+        if match["no"] or match["end"]:
+            refused = bool(match["no"])
+        elif refused and (word := next(filter(None, match.groups()), "").strip()):
             yield word
 
 
@@ -122,11 +122,11 @@ class LlmJudge:
             return []
         words = PROMPTS[self._locale]
         rules = [entry(rule.text, f"{n}. ") for n, rule in enumerate(constraints, start=1)]
-        asked = [heading(words["rules"]), *rules, heading(words["answer"]), entry(answer)]
+        parts = [heading(words["rules"]), *rules, heading(words["answer"]), entry(answer)]
         request = LlmRequest(
             [
                 MessagePart(role=Role.SYSTEM, content=words["task"]),
-                MessagePart(role=Role.USER, content=quote("\n".join(asked), self._locale)),
+                MessagePart(role=Role.USER, content=quote("\n".join(parts), self._locale)),
             ],
             model=self._model,
             max_tokens=MAX_TOKENS,

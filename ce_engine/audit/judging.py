@@ -90,7 +90,7 @@ class JudgeMethods(EngineBase):
                     return
                 rules = [r.model_copy(update={"text": lettered(r.text)}) for r in rules]
                 with own_calls() as calls:
-                    broken = _named(await judge.judge(answer, rules), rules)
+                    broken = _constraint_ids(await judge.judge(answer, rules), rules)
         except Exception:  # noqa: BLE001 - a judge of somebody else's may raise anything
             broken = None
         counter = Counter(self.estimator, self.config.model_hint)
@@ -126,9 +126,9 @@ def _turn(turns: Sequence[TurnRow], turn_id: str | None) -> TurnRow:
     raise TurnNotFoundError(f"the session has no turn {turn_id or ''!r}; see: ce report")
 
 
-def _named(found: Iterable[str], rules: Sequence[Constraint]) -> list[str]:
+def _constraint_ids(ids: Iterable[str], rules: Sequence[Constraint]) -> list[str]:
     """The constraints that a judge named, each once, in their order; ids of none are passed over."""
-    names = set(found)
+    names = set(ids)
     return [rule.constraint_id for rule in rules if rule.constraint_id in names]
 
 
@@ -146,18 +146,20 @@ def record_judgement(
         return  # deleted meanwhile
     if calls:
         record_own_calls(records, calls, counter, ModelUsageStage.OTHER)
-    told = {"turn_id": row.turn_id, "request_id": row.request_id}
+    ids = {"turn_id": row.turn_id, "request_id": row.request_id}
     if broken is None:
-        found = Degradation(JudgeError.code)
-        turn.report.degradations.append(found.code)
+        degradation = Degradation(JudgeError.code)
+        turn.report.degradations.append(degradation.code)
         row.report = {**row.report, "degradations": turn.report.degradations}
-        records.events.append(records.ingest.event(found.event_type, payload=found.payload, **told))
+        records.events.append(
+            records.ingest.event(degradation.event_type, payload=degradation.payload, **ids)
+        )
     elif broken:
         turn.report.violations = list(broken)
         row.report = {**row.report, "violations": list(broken)}
         payload = {"message_id": row.answer_message_id, "constraint_ids": list(broken)}
         kind = EventType.CONSTRAINT_VIOLATED
-        records.events.append(records.ingest.event(kind, payload=payload, **told))
+        records.events.append(records.ingest.event(kind, payload=payload, **ids))
     else:
         return
     records.writes.append(put_turn(row))

@@ -31,18 +31,18 @@ _MOST_LAST = (LEFT_OUT, IN_NOTE, QUOTED, SHORTENED, SENT)
 def has_note(report: Mapping[str, Any]) -> bool:
     """Whether the note went out in a turn, by its stored report."""
     return any(
-        each["block_id"] == NOTE_ID and each["action"] != "dropped"
-        for each in report.get("prune_decisions", ())
+        decision["block_id"] == NOTE_ID and decision["action"] != "dropped"
+        for decision in report.get("prune_decisions", ())
     )
 
 
 def noted_fields(report: Mapping[str, Any]) -> dict[str, list[str]]:
     """The fields that the note of a turn has values of, by the id of their evidence; none where no note went out."""
-    found: dict[str, list[str]] = {}
+    fields_of: dict[str, list[str]] = {}
     for record in report.get("conflicts") or () if has_note(report) else ():
         for name in record["evidence_ids"] if record["resolution"] == KEEP_BOTH else ():
-            found.setdefault(name, []).append(record["field_path"])
-    return found
+            fields_of.setdefault(name, []).append(record["field_path"])
+    return fields_of
 
 
 class NotedValues:
@@ -54,13 +54,15 @@ class NotedValues:
 
     def of(self, name: str, fields: Sequence[str]) -> list[str]:
         """The values that evidence has in these fields, as far as it is there still."""
-        return [value for each in fields if (value := self._value(name, each)) is not None]
+        return [
+            value for field_path in fields if (value := self._value(name, field_path)) is not None
+        ]
 
     def _value(self, name: str, field_path: str) -> str | None:
         key, evidence = (name, field_path), self._evidences.get(name)
         if key not in self._known:
-            found = value_of(evidence, field_path) if evidence is not None else None
-            self._known[key] = found
+            value = value_of(evidence, field_path) if evidence is not None else None
+            self._known[key] = value
         return self._known[key]
 
 
@@ -83,15 +85,15 @@ class SourcesSent:
     def of(self, record: ConflictRecord, row: TurnRow) -> dict[str, str]:
         """What became of each of them in a turn, by its id: a fate of messages, or `IN_NOTE`."""
         is_noted = record.resolution == KEEP_BOTH and has_note(row.report)
-        found = {name: {IN_NOTE if is_noted else LEFT_OUT} for name in record.evidence_ids}
-        for name in found.keys() & set(row.report.get("injected_evidence_ids", ())):
-            found[name].add(QUOTED)
-        told = self._places.told(row)
-        for begin, end, fate in self._places.pieces(*told) if told else ():
+        fates_of = {name: {IN_NOTE if is_noted else LEFT_OUT} for name in record.evidence_ids}
+        for name in fates_of.keys() & set(row.report.get("injected_evidence_ids", ())):
+            fates_of[name].add(QUOTED)
+        turn_places = self._places.told(row)
+        for begin, end, fate in self._places.pieces(*turn_places) if turn_places else ():
             for message_id in self._places.ids[begin:end] if fate is not None else ():
-                for name in found.keys() & set(self._stored_as[message_id]):
-                    found[name].add(str(fate))
-        return {name: max(fates, key=_MOST_LAST.index) for name, fates in found.items()}
+                for name in fates_of.keys() & set(self._stored_as[message_id]):
+                    fates_of[name].add(str(fate))
+        return {name: max(fates, key=_MOST_LAST.index) for name, fates in fates_of.items()}
 
     @cached_property
     def _places(self) -> MessagePlaces:

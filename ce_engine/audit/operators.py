@@ -10,6 +10,6 @@ from ce_engine.schema.scope import Scope
 async def operators_scope(store: Store, info: SessionInfo) -> Scope:
     """The scope of a session that is listed, of whichever project it is (D-10)."""
     key = info.account_id, info.user_id, info.session_id
-    found = Scope.of_stored(*key)
-    state = await store.state(found, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
-    return found if state is None else Scope.of_stored(*key, state.head.project_id)
+    scope = Scope.of_stored(*key)
+    state = await store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+    return scope if state is None else Scope.of_stored(*key, state.head.project_id)

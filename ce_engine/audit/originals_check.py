@@ -54,14 +54,14 @@ class OriginalsCheckMethods(EngineBase):
 async def _compared(
     second: Store, scope: Scope, redacted: Iterable[str], recorded: set[str]
 ) -> OriginalsReport:
-    found = {e.evidence_id: e for e in await answered(second.list_evidences(scope))}
-    wanted = list(dict.fromkeys(redacted))
-    there = {name for name, original in found.items() if _is_whole(original)}
-    deleted = {name for name, original in found.items() if DELETED_AT in original.metadata}
+    originals = {e.evidence_id: e for e in await answered(second.list_evidences(scope))}
+    redacted_ids = list(dict.fromkeys(redacted))
+    there = {name for name, original in originals.items() if _is_whole(original)}
+    deleted = {name for name, original in originals.items() if DELETED_AT in original.metadata}
     return OriginalsReport(
         there=len(there),
-        missing=[name for name in wanted if name not in there | deleted],
-        without_row=sorted(there - recorded - set(wanted)),
+        missing=[name for name in redacted_ids if name not in there | deleted],
+        without_row=sorted(there - recorded - set(redacted_ids)),
     )
 
 
@@ -69,29 +69,33 @@ def _is_whole(original: Evidence) -> bool:
     return bool(original.content) or "data" in original.metadata
 
 
-def _told(events: Iterable[Event]) -> list[str]:
+def _logged_ids(events: Iterable[Event]) -> list[str]:
     """The pieces of which the log says that the second store has their originals."""
-    kept = (event for event in events if event.event_type == EventType.ORIGINALS_STORED)
-    return [str(name) for event in kept for name in event.payload.get("ids", ())]
+    stored_events = (event for event in events if event.event_type == EventType.ORIGINALS_STORED)
+    return [str(name) for event in stored_events for name in event.payload.get("ids", ())]
 
 
 def _redacted(state: SessionState, events: Iterable[Event]) -> list[str]:
     """What was redacted, but for what was deleted."""
-    gone = {row.message_id for row in state.evidence if DELETED_AT in row.evidence.metadata}
-    gone |= {r.evidence.evidence_id for r in state.evidence if DELETED_AT in r.evidence.metadata}
+    deleted_ids = {row.message_id for row in state.evidence if DELETED_AT in row.evidence.metadata}
+    deleted_ids |= {
+        r.evidence.evidence_id for r in state.evidence if DELETED_AT in r.evidence.metadata
+    }
     messages = [row.message.message_id or "" for row in state.rows if row.has_sensitive]
     evidence = [
         row.evidence.evidence_id
         for row in state.evidence
         if row.evidence.metadata.get("has_sensitive")
     ]
-    return [name for name in [*_told(events), *messages, *evidence] if name not in gone]
+    return [
+        name for name in [*_logged_ids(events), *messages, *evidence] if name not in deleted_ids
+    ]
 
 
 def _recorded(document: SessionDocument, events: Iterable[Event]) -> set[str]:
     """All that may have an original."""
     return {
-        *_told(events),
+        *_logged_ids(events),
         *(message.message_id or "" for message in document.session.messages),
         *document.evidences,
         *(call.tool_call_id for call in document.session.tool_state.tool_calls),

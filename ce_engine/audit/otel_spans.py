@@ -94,13 +94,13 @@ class OpenTelemetry:
 
     def operation(self, operation: Operation) -> None:
         """Make its span, those of its parts, and the metrics."""
-        self._made(operation, None)
+        self._make_span(operation, None)
 
     def count(self, name: CountName, attributes: Mapping[str, Attribute], amount: int = 1) -> None:
         """Add it."""
         self._counts[name].add(amount, dict(attributes))
 
-    def _made(self, operation: Operation, around: Any) -> None:
+    def _make_span(self, operation: Operation, around: Any) -> None:
         span = self._tracer.start_span(
             f"ce.{operation.name}",
             context=around,
@@ -109,7 +109,7 @@ class OpenTelemetry:
         )
         context = self._trace.set_span_in_context(span, around)  # a value: nothing is attached
         for part in operation.parts:
-            self._made(part, context)
+            self._make_span(part, context)
         if operation.error:
             span.set_attribute("error.type", operation.error)
             span.set_status(self._trace.StatusCode.ERROR, operation.error)
@@ -121,8 +121,8 @@ class OpenTelemetry:
         of = operation.attributes
         keys: dict[str, Any] = {key: of[key] for key in KEYS if key in of}
         failed = {"error.type": operation.error} if operation.error else {}
-        named = {"ce.operation": operation.name, **keys, **failed}
-        self._duration.record(operation.seconds, named, context=context)
+        attributes = {"ce.operation": operation.name, **keys, **failed}
+        self._duration.record(operation.seconds, attributes, context=context)
         if isinstance(count := of.get("ce.redactions"), int) and count:
             self._redactions.add(count, keys, context=context)
         if operation.name != "prepare":

@@ -90,12 +90,14 @@ class PastSession:
         view, archive = self.view, self.archive
         rows = self._until(self.state.rows, "messages", lambda r: r.message.message_id)
         evidence = self._until(self.state.evidence, "evidence", lambda r: r.evidence.evidence_id)
-        known = {row.message.message_id for row in rows}
-        found = [r if r.message_id in known else replace(r, message_id=None) for r in evidence]
-        view.top_up(SessionState(self.state.head, rows, evidence=found))
+        message_ids = {row.message.message_id for row in rows}
+        evidence_rows = [
+            r if r.message_id in message_ids else replace(r, message_id=None) for r in evidence
+        ]
+        view.top_up(SessionState(self.state.head, rows, evidence=evidence_rows))
         self._keep_summaries()
         withheld = sum(row.withheld for row in rows)
-        withheld += sum(not r.evidence.content and r.message_id is None for r in found)
+        withheld += sum(not r.evidence.content and r.message_id is None for r in evidence_rows)
         if withheld:
             self.say("WITHHELD", f"{withheld} texts are not there: deleted, or never redacted")
         if self.fingerprinter.key_id != self.state.head.key_id:
@@ -118,11 +120,11 @@ class PastSession:
 
     def _keep_summaries(self) -> None:
         """The summaries that the turn knew, as far as they still say the same."""
-        wanted = dict(self.archive.get("summaries", ()))
-        known = summaries_of_then(self.view, wanted, self.state.summaries, self.bring() or None)
-        self.view.summaries |= known
-        if gone := len(wanted) - len(self.view.summaries):
-            self.say("SUMMARY", f"summaries whose text is gone: {gone}")
+        macs = dict(self.archive.get("summaries", ()))
+        summaries = summaries_of_then(self.view, macs, self.state.summaries, self.bring() or None)
+        self.view.summaries |= summaries
+        if missing := len(macs) - len(self.view.summaries):
+            self.say("SUMMARY", f"summaries whose text is gone: {missing}")
 
     def _until(
         self, rows: Sequence[Row], name: str, id_of: Callable[[Row], str | None]
@@ -130,12 +132,13 @@ class PastSession:
         """The rows that the turn knew."""
         count, last = self.archive.get(name, (0, ""))
         places = [at for at, row in enumerate(rows) if last and id_of(row) == last]
-        found = list(rows[: places[0] + 1] if places else rows[:count])
-        if len(found) != count:
+        known_rows = list(rows[: places[0] + 1] if places else rows[:count])
+        if len(known_rows) != count:
             self.say(
-                "LOG", f"the turn knew {count} {name}, and the store has {len(found)} up to there"
+                "LOG",
+                f"the turn knew {count} {name}, and the store has {len(known_rows)} up to there",
             )
-        return found
+        return known_rows
 
     def _place(self, system: Sequence[str]) -> None:
         """Give every message of the host's list its entry, and system messages what is known of them."""
@@ -169,7 +172,7 @@ class PastSession:
 
     def _note_steps(self) -> None:
         """Invocations that asked the same question twice, so that one step is no other's history."""
-        asked: Tally[tuple[int, str]] = Tally()
+        invocations: Tally[tuple[int, str]] = Tally()
         for turn in self.turns[: self.at + 1]:
             n = self.view.log.by_message_id(turn.tip_message_id or "")
             is_dead = turn.status in (TurnStatus.FAILED, TurnStatus.ABANDONED)
@@ -177,8 +180,8 @@ class PastSession:
                 continue
             if is_dead and turn is not self.row and turn.answer_message_id is None:
                 continue
-            asked[n, turn.request_id] += 1
-            if asked[n, turn.request_id] > 1:
+            invocations[n, turn.request_id] += 1
+            if invocations[n, turn.request_id] > 1:
                 self.view.note_several(turn.request_id)
 
     # The call as it was
@@ -207,42 +210,47 @@ class PastSession:
     def messages(self, counted: str | None, estimator: str) -> list[HostMessage]:
         """The host's list; as it was counted then, by the name `counted`, else to be counted anew."""
         tokens = {int(index): n for index, _, n in self.archive.get("system", ())}
-        found = []
+        messages = []
         for index, place in enumerate(self.places):
             if place is None:
                 message = Message(role=Role.SYSTEM, content=self.system.get(index, ""))
-                known = None if index in self.system else estimator
+                counted_by = None if index in self.system else estimator
                 digest = () if index in self.system else (self.macs[index],)
-                made = HostMessage(message, Origin.SYSTEM, media=digest)
-                made.counted = (counted or known or "", tokens[index])
+                host_message = HostMessage(message, Origin.SYSTEM, media=digest)
+                host_message.counted = (counted or counted_by or "", tokens[index])
             else:
-                made = self._message(index, self.view.rows[place])
-                made.counted = (counted or "", made.counted[1] if made.counted else 0)
-            found.append(made)
-        return found
+                host_message = self._message(index, self.view.rows[place])
+                host_message.counted = (
+                    counted or "",
+                    host_message.counted[1] if host_message.counted else 0,
+                )
+            messages.append(host_message)
+        return messages
 
     def _message(self, index: int, row: MessageRow) -> HostMessage:
-        stored, other = row.message, self.archive.get("differs", {}).get(str(index), {})
-        made = HostMessage(
-            stored,
+        message, other = row.message, self.archive.get("differs", {}).get(str(index), {})
+        host_message = HostMessage(
+            message,
             Origin(other.get("origin", row.origin)),
-            error=other.get("error", stored.status == "error"),
+            error=other.get("error", message.status == "error"),
             protected=other.get("protected", False),
             more_call_ids=tuple(other.get("more_call_ids", ())),
         )
-        made.counted = ("", self.archive.get("tokens", {}).get(str(index), row.tokens))
+        host_message.counted = ("", self.archive.get("tokens", {}).get(str(index), row.tokens))
         if other:
             calls = [
-                asked.model_copy(update={"id": call_id or asked.id})
-                for asked, call_id in zip(stored.tool_calls or (), other["calls"], strict=False)
+                tool_call.model_copy(update={"id": call_id or tool_call.id})
+                for tool_call, call_id in zip(
+                    message.tool_calls or (), other["calls"], strict=False
+                )
             ]
             update = {"tool_calls": calls or None, "tool_call_id": other["call_id"]}
-            made.message = stored.model_copy(update=update)
-        return made
+            host_message.message = message.model_copy(update=update)
+        return host_message
 
     def given(self) -> ReplayInputs:
         saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
-        forms = {int(index): tuple(each) for index, each in self.archive.get("forms", {}).items()}
+        forms = {int(index): tuple(form) for index, form in self.archive.get("forms", {}).items()}
         results = ArchivedForms(forms, self.archive.get("fetches", False))
         credit = next(iter(self.archive.get("credit", ())), None)
         now = self.archive.get("now", "")
@@ -251,11 +259,11 @@ class PastSession:
 
     def bring(self) -> EarlierLanes | tuple[()]:
         """The earlier lanes that could be brought in."""
-        log, found = self.view.log, self.archive.get("bring")
-        if not found:
+        log, bounds = self.view.log, self.archive.get("bring")
+        if not bounds:
             return ()
-        before = log.by_message_id(found[0])
-        roots = frozenset(n for i in found[1] if (n := log.by_message_id(i)) is not None)
+        before = log.by_message_id(bounds[0])
+        roots = frozenset(n for i in bounds[1] if (n := log.by_message_id(i)) is not None)
         return EarlierLanes(log, len(log) if before is None else before, self.row.lane, roots)
 
     @property
@@ -274,42 +282,48 @@ class PastSession:
             counter: counts rules whose text of then is not there as that was counted.
         """
         now = {m.id: m for m in collected.materials}
-        wanted = self.archive.get("materials", ())
-        stored = {
+        archived_macs = self.archive.get("materials", ())
+        stored_materials = {
             name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()
         }
-        found, rules = [], 0
-        for name, mac in wanted:
+        materials, rules = [], 0
+        for name, mac in archived_macs:
             if is_rule(name) and self.fingerprinter.key_id == self.state.head.key_id:
                 rules += 1
-                rule = rule_of_then(name, mac, now.get(name), stored.get(name), self.fingerprinter)
-                found.append(rule)
+                rule = rule_of_then(
+                    name, mac, now.get(name), stored_materials.get(name), self.fingerprinter
+                )
+                materials.append(rule)
                 continue
-            same = (each[name] for each in (now, stored) if name in each)
+            same = (source[name] for source in (now, stored_materials) if name in source)
             exact = (m for m in same if material_mac(self.fingerprinter, m) == mac)
-            material = next(exact, stored.get(name))
+            material = next(exact, stored_materials.get(name))
             if material is not None:
-                found.append(material)
+                materials.append(material)
         redacted = sum(
-            material_mac(self.fingerprinter, m) not in dict(wanted).values()
-            for m in found
+            material_mac(self.fingerprinter, m) not in dict(archived_macs).values()
+            for m in materials
             if m.text not in GONE
         )
-        self._settle(counter, found)
-        told = any(p.code.endswith(("MATERIALS", "RULES")) for p in self.problems)
-        if (changed := sum(m.text in GONE for m in found)) and not told:
+        self._settle(counter, materials)
+        is_told = any(p.code.endswith(("MATERIALS", "RULES")) for p in self.problems)
+        if (changed := sum(m.text in GONE for m in materials)) and not is_told:
             self.say(
                 "RULES",
                 f"rules changed or deleted since: {changed} of {rules}; what says so stands in the place of each text",
             )
-        if len(found) < len(wanted) and not told:
-            gone = len(wanted) - len(found)
-            self.say("MATERIALS", f"{gone} of {len(wanted)} materials are gone or changed since")
-        if redacted and not told:
+        if len(materials) < len(archived_macs) and not is_told:
+            missing = len(archived_macs) - len(materials)
             self.say(
-                "MATERIALS", f"{redacted} of {len(wanted)} materials are there as stored: redacted"
+                "MATERIALS",
+                f"{missing} of {len(archived_macs)} materials are gone or changed since",
             )
-        return found
+        if redacted and not is_told:
+            self.say(
+                "MATERIALS",
+                f"{redacted} of {len(archived_macs)} materials are there as stored: redacted",
+            )
+        return materials
 
     def _settle(self, counter: StandInCounter | None, materials: Sequence[Material]) -> None:
         rules = [m for m in materials if m.context == RULES]
@@ -358,7 +372,7 @@ def config_of(
         ReplayUnavailableError: the turn has no archive, or the configuration was never written.
     """
     digest = _archive(row)["config"]
-    for archive in (found.report.get("extra", {}).get("replay", {}) for found in turns):
+    for archive in (turn.report.get("extra", {}).get("replay", {}) for turn in turns):
         settings = archive.get("settings")  # `None` where it could not be redacted
         if archive.get("config") == digest and isinstance(settings, dict):
             return RuntimeConfig(**settings)
@@ -375,9 +389,9 @@ def before_in_lane(turns: Sequence[TurnRow], at: int) -> int | None:
 
     The first of its kind follows any; helpers' calls, of which nothing is archived, come in between.
     """
-    lane, ours = turns[at].lane, _is_ours(turns[at])
+    lane, is_ours = turns[at].lane, _is_ours(turns[at])
     earlier = [n for n in range(at) if turns[n].lane == lane and turns[n].purpose == "chat"]
-    alike = (n for n in reversed(earlier) if _is_ours(turns[n]) == ours)
+    alike = (n for n in reversed(earlier) if _is_ours(turns[n]) == is_ours)
     return next(alike, earlier[-1] if earlier else None)
 
 
@@ -410,15 +424,15 @@ def _extras(archive: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _archive(row: TurnRow) -> dict[str, Any]:
-    found = row.report.get("extra", {}).get("replay")
+    archive = row.report.get("extra", {}).get("replay")
     if fields := damaged_fields(row):
         raise ReplayUnavailableError(
             f"the report of turn {row.turn_id!r} is damaged: what stands in {', '.join(fields)} is none. "
             "Only other turns can be replayed; see: ce verify"
         )
-    if not isinstance(found, dict):
+    if not isinstance(archive, dict):
         raise ReplayUnavailableError(
             f"turn {row.turn_id!r} has no archive to replay it from: it was a helper call, was recorded "
             "by an older release, or with observability.include_reports_in_store = false."
         )
-    return found
+    return archive

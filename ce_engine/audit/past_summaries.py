@@ -15,7 +15,7 @@ from ce_engine.turns.report.archive import summary_mac
 
 def summaries_of_then(
     view: SessionView,
-    wanted: Mapping[str, str],
+    macs: Mapping[str, str],
     rows: Sequence[SummaryRow],
     earlier: EarlierLanes | None,
 ) -> dict[str, SummaryRow]:
@@ -23,24 +23,26 @@ def summaries_of_then(
 
     Args:
         view: the session as the turn knew it.
-        wanted: the MACs of their texts, by their anchors.
+        macs: the MACs of their texts, by their anchors.
         rows: the summaries that the session has now.
         earlier: the lanes that could be brought in, where the app sends no history.
     """
     mac = view.fingerprinter
-    found = {
+    summaries = {
         row.anchor_message_id: row
         for row in rows
-        if wanted.get(row.anchor_message_id) == summary_mac(mac, row.summary.content)
+        if macs.get(row.anchor_message_id) == summary_mac(mac, row.summary.content)
     }
-    made = [row for row in view.evidence.values() if is_summary(row.evidence)]
-    texts = {summary_mac(mac, row.evidence.content): row for row in made}  # the newest of a text
-    for anchor, text in wanted.items():
-        if anchor not in found and text in texts:
+    summary_rows = [row for row in view.evidence.values() if is_summary(row.evidence)]
+    texts = {
+        summary_mac(mac, row.evidence.content): row for row in summary_rows
+    }  # the newest of a text
+    for anchor, text in macs.items():
+        if anchor not in summaries and text in texts:
             tips = _tips(view, anchor, earlier)
             if tips:
-                found[anchor] = _row(anchor, texts[text], tips)
-    return found
+                summaries[anchor] = _row(anchor, texts[text], tips)
+    return summaries
 
 
 def _row(anchor: str, row: EvidenceRow, tips: list[str]) -> SummaryRow:

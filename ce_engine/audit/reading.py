@@ -30,8 +30,8 @@ async def see_whole(
     """
     if not isinstance(store, BaseStore):
         return
-    if found := await answered(store.damaged(account_id, user_id)):
-        raise FileDamagedError("; ".join(found))
+    if damage := await answered(store.damaged(account_id, user_id)):
+        raise FileDamagedError("; ".join(damage))
 
 
 class ReadMethods(EngineBase):

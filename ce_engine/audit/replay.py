@@ -50,22 +50,24 @@ def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: st
         return len(turns) - 1
     text = str(choice)
     if text.isdecimal() and len(text) < SHORT_ID:
-        found = [int(text) - 1] if 0 < int(text) <= len(turns) else []
+        places = [int(text) - 1] if 0 < int(text) <= len(turns) else []
     else:
-        found = [at for at, row in enumerate(turns) if text and row.turn_id.startswith(text)]
-    if len(found) != 1:
-        what = f"{len(found)} turns start with" if found else "no turn is"
+        places = [at for at, row in enumerate(turns) if text and row.turn_id.startswith(text)]
+    if len(places) != 1:
+        subject = f"{len(places)} turns start with" if places else "no turn is"
         raise TurnNotFoundError(
-            f"{what} {text!r} in session {session_id!r}. Give a number from 1 to {len(turns)}, or the "
+            f"{subject} {text!r} in session {session_id!r}. Give a number from 1 to {len(turns)}, or the "
             "start of one turn's id."
         )
-    return found[0]
+    return places[0]
 
 
-def body_of(made: Preparation, chosen: Selection) -> list[Unit]:
+def body_of(preparation: Preparation, selection: Selection) -> list[Unit]:
     """What went out, as units: as the turn's own report tells them from those of the call before."""
-    writer = ReportWriter(made.call, chosen.outcome, chosen.sources.count, LaneBodies())
-    return writer.body(made.counter.description, chosen.extras)
+    writer = ReportWriter(
+        preparation.call, selection.outcome, selection.sources.count, LaneBodies()
+    )
+    return writer.body(preparation.counter.description, selection.extras)
 
 
 def same_tokens(before: list[Unit] | None, body: list[Unit]) -> int | None:
@@ -74,18 +76,18 @@ def same_tokens(before: list[Unit] | None, body: list[Unit]) -> int | None:
     return None if same is None else same[1]
 
 
-def whole_talk(past: PastSession, made: Preparation) -> list[MessageItem]:
+def whole_talk(past: PastSession, preparation: Preparation) -> list[MessageItem]:
     """The stored messages that may be brought in again, whatever room there is; none where the app has its own list."""
-    history = History(past.view, made.call, made.counter, past.bring(), past.question)
+    history = History(past.view, preparation.call, preparation.counter, past.bring(), past.question)
     history.bring_in(Limit(EVERYTHING, EVERYTHING, "all"))
     return history.items
 
 
-def name_all(sent: Sent, shown: ShownText, talk: Sequence[MessageItem]) -> None:
+def name_all(sent_input: Sent, shown_text: ShownText, talk: Sequence[MessageItem]) -> None:
     """Name in an input all messages of the talk that it leaves out, those too that it had no room to look at."""
-    known = {part.message_id for part in (*sent.parts, *sent.dropped)}
-    further = (item for item in talk if item.message_id not in known)
-    sent.dropped = [*shown.left(further), *sent.dropped]
+    listed_ids = {part.message_id for part in (*sent_input.parts, *sent_input.dropped)}
+    further = (item for item in talk if item.message_id not in listed_ids)
+    sent_input.dropped = [*shown_text.left(further), *sent_input.dropped]
 
 
 class ReplayMethods(EngineBase):
@@ -112,8 +114,8 @@ class ReplayMethods(EngineBase):
             TurnNotFoundError: it has no such turn.
             ReplayUnavailableError: the turn has no archive.
         """
-        given = [system] if isinstance(system, str) else list(system or ())
-        return await self.loop.share(self._replay(as_scope(session_id), turn, config, given))
+        system_texts = [system] if isinstance(system, str) else list(system or ())
+        return await self.loop.share(self._replay(as_scope(session_id), turn, config, system_texts))
 
     async def _replay(
         self,
@@ -123,31 +125,31 @@ class ReplayMethods(EngineBase):
         system: Sequence[str],
     ) -> Replay:
         past, skipped = await self._past(scope, turn)
-        first, chosen, recall = await self._as_it_was(past, system)
-        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
-        sent = ShownText(past.view, first.call, chosen, first.counter).sent()
-        equal = past.is_equal(made)
+        first, selection, recall = await self._as_it_was(past, system)
+        input_hash = selection.hasher(past.view, past.config().locale).made(past.macs)
+        sent_input = ShownText(past.view, first.call, selection, first.counter).sent()
+        equal = past.is_equal(input_hash)
         replay = Replay(
             turn=past.at + 1,
             turn_id=past.row.turn_id,
             recorded=past.archive["hash"],
-            hash=made,
+            hash=input_hash,
             equal=equal,
-            same_choice=equal or (past.lacks_rules and same_choice(chosen, past.row.report)),
-            sent=sent,
+            same_choice=equal or (past.lacks_rules and same_choice(selection, past.row.report)),
+            sent=sent_input,
             skipped=skipped,
         )
         if config is not None:
             second, other, again = await self._again(past, config, first)
             replay.instead = ShownText(past.view, second.call, other, second.counter).sent()
-            replay.diff = difference(sent, replay.instead)
-            replay.why = explanation(past.row.turn_id, chosen, recall, equal=equal)
+            replay.diff = difference(sent_input, replay.instead)
+            replay.why = explanation(past.row.turn_id, selection, recall, equal=equal)
             replay.why_instead = explanation(past.row.turn_id, other, again, equal=equal)
             talk = whole_talk(past, first)
-            for shown, made_of in ((sent, chosen), (replay.instead, other)):
-                name_all(shown, ShownText(past.view, first.call, made_of, first.counter), talk)
+            for variant, basis in ((sent_input, selection), (replay.instead, other)):
+                name_all(variant, ShownText(past.view, first.call, basis, first.counter), talk)
             before = await self._body_before(past, system)
-            replay.prefix = same_tokens(before, body_of(first, chosen))
+            replay.prefix = same_tokens(before, body_of(first, selection))
             replay.prefix_instead = same_tokens(before, body_of(second, other))
         replay.problems = past.problems
         return replay
@@ -159,8 +161,8 @@ class ReplayMethods(EngineBase):
             return None
         with suppress(ReplayUnavailableError):
             earlier = PastSession(past.scope, past.state, past.turns, at, past.fingerprinter)
-            made, chosen, _ = await self._as_it_was(earlier, system)
-            return body_of(made, chosen)
+            preparation, selection, _ = await self._as_it_was(earlier, system)
+            return body_of(preparation, selection)
         return None
 
     async def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:
@@ -180,16 +182,18 @@ class ReplayMethods(EngineBase):
 
     async def _explain(self, scope: Scope, turn: int | str | None) -> Explanation:
         past, _ = await self._past(scope, turn)
-        _, chosen, recall = await self._as_it_was(past, ())
-        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
-        found = explanation(
+        _, selection, recall = await self._as_it_was(past, ())
+        input_hash = selection.hasher(past.view, past.config().locale).made(past.macs)
+        result = explanation(
             past.row.turn_id,
-            chosen,
+            selection,
             recall,
-            equal=past.is_equal(made),
+            equal=past.is_equal(input_hash),
             report=past.row.report if past.lacks_rules else None,
         )
-        return found.model_copy(update={"problems": past.problems, "decisions": [], "recall": None})
+        return result.model_copy(
+            update={"problems": past.problems, "decisions": [], "recall": None}
+        )
 
     async def _as_it_was(
         self, past: PastSession, system: Sequence[str]
@@ -253,23 +257,25 @@ class ReplayMethods(EngineBase):
         call.messages = past.messages(counter.name if same else None, counter.name)
         collected = CollectedContext()
         if past.archive.get("materials"):
-            kept = await self._session_context(call, view)
-            _, now = await self._collector.gather(call, config, view, kept, counter.text)
+            session_context = await self._session_context(call, view)
+            _, now = await self._collector.gather(call, config, view, session_context, counter.text)
             collected = CollectedContext(past.known(now, counter if same else None))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
         again.passed = was is None and past.archive.get("passed", False)
         again.question, again.places = past.question, past.places
         again.history = History(view, call, counter, past.bring(), past.question)
-        given = past.given() if same else replace(past.given(), saved={})
-        texts, wanted = list(again.texts), past.archive.get("embedder", "")
+        inputs = past.given() if same else replace(past.given(), saved={})
+        texts, embedder_name = list(again.texts), past.archive.get("embedder", "")
         here = records.ingest.name(self.embedder.name) if self.embedder is not None else ""
-        if not wanted or here != wanted:
-            if wanted and was is None:
-                past.say("EMBEDDER", f"chosen with vectors of {wanted!r} then, of {here!r} here")
+        if not embedder_name or here != embedder_name:
+            if embedder_name and was is None:
+                past.say(
+                    "EMBEDDER", f"chosen with vectors of {embedder_name!r} then, of {here!r} here"
+                )
             return again, *await self._run_off_loop(
-                lambda: again.choose(given), texts, again.unread
+                lambda: again.choose(inputs), texts, again.unread
             )
-        found = await self._choose(again, texts, given, seconds=EMBED_S)
+        choice = await self._choose(again, texts, inputs, seconds=EMBED_S)
         if again.vectors is None and was is None:
-            past.say("EMBEDDER", f"{wanted!r} embedded it then, and cannot here")
-        return again, *found
+            past.say("EMBEDDER", f"{embedder_name!r} embedded it then, and cannot here")
+        return again, *choice

@@ -81,19 +81,22 @@ class RetentionMethods(DeletionMethods):
         now = parse_time(self.clock.now_iso()) or datetime.now(UTC)
         sessions = await self._all_sessions(config)
         report.expired = expired_sessions(sessions, config, now)
-        gone = {(each.account_id, each.user_id, each.session_id) for each in report.expired}
+        expired_keys = {(item.account_id, item.user_id, item.session_id) for item in report.expired}
         for info, project in sessions:
             rule = config.rule("evidence", info.account_id, info.user_id, project)
-            if rule is not None and (info.account_id, info.user_id, info.session_id) not in gone:
+            if (
+                rule is not None
+                and (info.account_id, info.user_id, info.session_id) not in expired_keys
+            ):
                 report.expired += await self._expired_evidence(info, project, rule, now)
         if dry_run:
             return report
-        for left, each in zip(range(len(report.expired), 0, -1), report.expired, strict=True):
+        for left, item in zip(range(len(report.expired), 0, -1), report.expired, strict=True):
             advance(left)
             try:
-                report.deleted += await self._swept(each)
+                report.deleted += await self._swept(item)
             except ContextEngineError as error:
-                report.failed.append((each, error.code))
+                report.failed.append((item, error.code))
         if report.expired:
             report.deleted += await self._purge()
             self._forget_words()
@@ -101,40 +104,40 @@ class RetentionMethods(DeletionMethods):
 
     async def _all_sessions(self, config: RetentionConfig) -> list[tuple[SessionInfo, str]]:
         """Every session that is there, with the id of its project where a rule asks for that."""
-        found = []
+        sessions = []
         for account in sorted({key[0] for key in await answered(self.store.list_keys())}):
             listed = self.store.list_sessions(account_id=account, user_id=None, ephemeral=True)
             for info in await answered(listed):
                 if not config.asks_project(account, info.user_id):
-                    found.append((info, ""))
+                    sessions.append((info, ""))
                     continue
                 state = await answered(
                     self.store.state(_scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
                 )
                 if state is not None:
-                    found.append((info, state.head.project_id))
-        return found
+                    sessions.append((info, state.head.project_id))
+        return sessions
 
     async def _expired_evidence(
         self, info: SessionInfo, project: str, rule: RetentionRule, now: datetime
     ) -> list[Expired]:
         there = await answered(self.store.list_evidences(_scope(info, project)))
         came = [
-            (each.evidence_id, str(each.metadata.get("created_at") or info.created_at))
-            for each in there
-            if each.type not in SAID and DELETED_AT not in each.metadata
+            (evidence.evidence_id, str(evidence.metadata.get("created_at") or info.created_at))
+            for evidence in there
+            if evidence.type not in SAID and DELETED_AT not in evidence.metadata
         ]
         owner = {name: getattr(info, name) for name in ("account_id", "user_id", "session_id")}
         ids = expired_evidence(came, rule, now)
         return [Expired(kind="evidence", evidence_id=id_, **owner) for id_ in ids]
 
-    async def _swept(self, each: Expired) -> DeletionReport:
+    async def _swept(self, item: Expired) -> DeletionReport:
         """Delete one, and tell the audit log of it."""
-        scope = Scope.of_stored(each.account_id, each.user_id, each.session_id)
+        scope = Scope.of_stored(item.account_id, item.user_id, item.session_id)
         began = time.perf_counter()
         try:
-            if each.evidence_id:
-                done = await self._emptied(scope, each.evidence_id, any_project=True)
+            if item.evidence_id:
+                done = await self._emptied(scope, item.evidence_id, any_project=True)
             else:
                 done = await self._erase(scope, any_project=True)
         except ContextEngineError as error:

@@ -30,7 +30,7 @@ def is_rule(name: str) -> bool:
 
 
 def rule_of_then(
-    name: str, mac: str, now: Material | None, kept: Material | None, key: Fingerprinter
+    name: str, mac: str, now: Material | None, archived_rule: Material | None, key: Fingerprinter
 ) -> Material:
     """A rule as it went out; where its text of then is not there, what says so stands in its place.
 
@@ -38,14 +38,14 @@ def rule_of_then(
         name: the material's id.
         mac: of the material as it went out.
         now: the rule as it is set; `None` where it is not. What is kept of it elsewhere is not looked at then.
-        kept: what the turn's archive has of it.
+        archived_rule: what the turn's archive has of it.
         key: by which MACs are made.
     """
     if now is None:
         return Material(name, RULES, UNSET, CONSTRAINTS, Priority.MUST, owned=True)
-    for each in (now, kept) if kept is not None else (now,):
+    for material in (now, archived_rule) if archived_rule is not None else (now,):
         for priority in Priority:
-            then = replace(each, priority=priority)
+            then = replace(material, priority=priority)
             if material_mac(key, then) == mac:
                 return then
     return replace(now, text=CHANGED)
@@ -61,27 +61,29 @@ def rules_sent(
         rules: as they are set now.
         key: by which the session's MACs were made; `None` where it is not there, and only times tell.
     """
-    found: dict[str, dict[int, str]] = {}
-    known = {rule.constraint_id: rule for rule in rules}
-    macs = {name: _macs(rule, key) for name, rule in known.items()} if key is not None else None
+    texts_of: dict[str, dict[int, str]] = {}
+    rules_by_id = {rule.constraint_id: rule for rule in rules}
+    macs = (
+        {name: _macs(rule, key) for name, rule in rules_by_id.items()} if key is not None else None
+    )
     for number, row in enumerate(turns, start=1):
         left = _list(row.report, "rules_dropped")
-        for name, mac in _had(row, known.values()):
+        for name, mac in _had(row, rules_by_id.values()):
             if name in left:
                 continue
-            rule, text = known.get(name.removeprefix(RULE)), mac or EARLIER
+            rule, text = rules_by_id.get(name.removeprefix(RULE)), mac or EARLIER
             if rule is not None:
                 by_time = row.opened_at >= rule.updated_at
                 is_now = mac in macs[rule.constraint_id] if macs and mac else by_time
                 text = NOW if is_now else text
-            found.setdefault(name, {})[number] = text
-    return found
+            texts_of.setdefault(name, {})[number] = text
+    return texts_of
 
 
 def _macs(rule: Constraint, key: Fingerprinter) -> frozenset[str]:
     """The MACs of a rule with the text that it has now: where only its rank was changed, it says the same."""
     now = rule_material(rule)
-    return frozenset(material_mac(key, replace(now, priority=each)) for each in Priority)
+    return frozenset(material_mac(key, replace(now, priority=priority)) for priority in Priority)
 
 
 def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]:
@@ -92,8 +94,8 @@ def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]
     if isinstance(archive, Mapping):
         yield from ((name, mac) for name, mac in _materials(archive) if is_rule(name))
         return
-    told = report.get("payload_tokens")
-    if isinstance(told, Mapping) and told.get("rules"):
+    token_counts = report.get("payload_tokens")
+    if isinstance(token_counts, Mapping) and token_counts.get("rules"):
         yield from (
             (f"{RULE}{r.constraint_id}", "") for r in rules if row.opened_at >= r.created_at
         )
@@ -101,12 +103,12 @@ def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]
 
 def _materials(archive: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The ids and MACs of an archive, as far as they are such: somebody may have changed it."""
-    for each in _list(archive, "materials"):
-        match each:
+    for pair in _list(archive, "materials"):
+        match pair:
             case [str(name), str(mac)]:
                 yield name, mac
 
 
-def _list(stored: Mapping[str, Any], name: str) -> list[Any]:
-    found = stored.get(name)
-    return found if isinstance(found, list) else []
+def _list(record: Mapping[str, Any], name: str) -> list[Any]:
+    value = record.get(name)
+    return value if isinstance(value, list) else []

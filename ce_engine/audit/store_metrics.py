@@ -106,7 +106,7 @@ class StoreMetrics:
         Raises:
             StoreUnavailableError: the store cannot be read now.
         """
-        prices, known = (
+        prices, figures_by_key = (
             self._prices or prices_here(),
             dict[Key, tuple[SessionInfo, SessionFigures]](),
         )
@@ -117,9 +117,9 @@ class StoreMetrics:
             if before is None or before[0] != info:
                 before = info, figures_of(await read_calls(self._store, [info]), prices)
                 self._known[key] = before  # what was read is not read again if this ends early
-            known[key] = before
-        self._known = known
-        return exposition(known.values())
+            figures_by_key[key] = before
+        self._known = figures_by_key
+        return exposition(figures_by_key.values())
 
     async def answer(self) -> str:
         """The same, and `ce_store_up 0` where the store cannot be read."""
@@ -130,27 +130,27 @@ class StoreMetrics:
 
     async def _all(self) -> list[SessionInfo]:
         """All sessions that are there."""
-        found: list[SessionInfo] = []
+        sessions: list[SessionInfo] = []
         for account in sorted({key[0] for key in await self._store.list_keys()}):
-            found += await self._store.list_sessions(
+            sessions += await self._store.list_sessions(
                 account_id=account, user_id=None, ephemeral=True
             )
-        return found
+        return sessions
 
 
 def figures_of(calls: Iterable[CallRecord], prices: PriceTable) -> SessionFigures:
     """The figures of a session's calls."""
-    found = SessionFigures()
+    session_figures = SessionFigures()
     for call in calls:
-        _add(found, call, prices)
+        _add(session_figures, call, prices)
         if (at := parse_time(call.at)) is not None:
-            found.newest = max(found.newest, at.timestamp())
-    return found
+            session_figures.newest = max(session_figures.newest, at.timestamp())
+    return session_figures
 
 
 def exposition(sessions: Iterable[tuple[SessionInfo, SessionFigures]]) -> str:
     """The figures of sessions together, as text."""
-    gauges = {name: Gauge(f"ce_store_{name}", told) for name, told in HELP.items()}
+    gauges = {name: Gauge(f"ce_store_{name}", help_text) for name, help_text in HELP.items()}
     sums: Counter[Figure] = Counter()
     newest = 0.0
     for info, figures in sessions:
@@ -161,8 +161,10 @@ def exposition(sessions: Iterable[tuple[SessionInfo, SessionFigures]]) -> str:
         newest = max(newest, figures.newest)
     models = _models(sums)
     for (name, labels), value in sums.items():
-        shown = {key: models.get(text, OTHER) if key == "model" else text for key, text in labels}
-        gauges[name].add(value, shown)
+        shown_labels = {
+            key: models.get(text, OTHER) if key == "model" else text for key, text in labels
+        }
+        gauges[name].add(value, shown_labels)
     if newest:
         gauges["last_call_timestamp_seconds"].add(newest)
     up = Gauge(UP.name, UP.help, {(): 1})
@@ -182,16 +184,19 @@ def _models(sums: Mapping[Figure, float]) -> Mapping[str, str]:
 def _label(name: str) -> str:
     if next(iter(scan(name)), None) is not None:
         return HIDDEN
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in name[:MAX_CHARS])
+    return "".join(
+        character if character.isprintable() or character == "\n" else "?"
+        for character in name[:MAX_CHARS]
+    )
 
 
-def _add(found: SessionFigures, call: CallRecord, prices: PriceTable) -> None:
+def _add(session_figures: SessionFigures, call: CallRecord, prices: PriceTable) -> None:
     of = {
         "framework": _label(call.framework),
         "model": call.model,
         "purpose": "own" if call.agent == OWN else "chat",
     }
-    found.add("calls", 1, {**of, "status": call.status})
+    session_figures.add("calls", 1, {**of, "status": call.status})
     figures: dict[str, float | None] = {
         "attempts": call.attempts,
         "tool_calls": call.tool_calls,
@@ -208,24 +213,24 @@ def _add(found: SessionFigures, call: CallRecord, prices: PriceTable) -> None:
     }
     for name, value in figures.items():
         if value is not None:
-            found.add(name, value, of)
+            session_figures.add(name, value, of)
     for code in call.degradations:
-        found.add("degradations", 1, {**of, "code": code})
-    _add_costs(found, call, of, prices)
+        session_figures.add("degradations", 1, {**of, "code": code})
+    _add_costs(session_figures, call, of, prices)
 
 
 def _add_costs(
-    found: SessionFigures, call: CallRecord, of: Mapping[str, str], prices: PriceTable
+    session_figures: SessionFigures, call: CallRecord, of: Mapping[str, str], prices: PriceTable
 ) -> None:
     """What it cost; nothing of a model that has no price."""
     if not is_free(call) and prices.of(call.model, call.provider) is None:
         return
     cost, labels = call_cost(call, prices), {**of, "currency": prices.currency}
-    found.add("input_cost", cost.sent, labels)
-    found.add("output_cost", cost.answer, labels)
+    session_figures.add("input_cost", cost.sent, labels)
+    session_figures.add("output_cost", cost.answer, labels)
     if cost.untouched is not None:
-        found.add("input_compared_cost", cost.sent, labels)
-        found.add("input_untouched_cost", cost.untouched, labels)
+        session_figures.add("input_compared_cost", cost.sent, labels)
+        session_figures.add("input_untouched_cost", cost.untouched, labels)
 
 
 class MetricsApp:

@@ -72,10 +72,10 @@ class StoreResolver:
         return await (work if self._loop is None else self._loop.share(work))
 
     async def _resolve(self, evidence_id: str, selector: str | None) -> str:
-        found = await self._store.get_evidence(self._scope, evidence_id)
-        if found is None:
+        evidence = await self._store.get_evidence(self._scope, evidence_id)
+        if evidence is None:
             raise _not_found(evidence_id, self._scope)
-        content = found.content
+        content = evidence.content
         if not selector or self._workers is None:
             return self._selectors.extract(content, selector) if selector else content
         return await self._workers.run(lambda: self._selectors.extract(content, selector))
@@ -103,14 +103,14 @@ async def trace(
     turns, events = await store.list_turns(scope), await store.list_events(scope)
     session = _Session(document, turns, events, selectors or RefSelector())
 
-    def found() -> Trace:
-        evidence = [session.way_back(each) for each in refs]
+    def build_trace() -> Trace:
+        evidence = [session.way_back(ref) for ref in refs]
         if kind == "message":
             evidence += session.results_in_list(name)
-            evidence.sort(key=lambda each: name not in each.quoted_by)
+            evidence.sort(key=lambda evidence_trace: name not in evidence_trace.quoted_by)
         elif kind == "evidence":
-            for each in evidence:
-                session.add_readers(each)
+            for evidence_trace in evidence:
+                session.add_readers(evidence_trace)
         seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
         return Trace(
             id=name,
@@ -121,7 +121,7 @@ async def trace(
             quotes_none=kind == "message" and session.quotes_none(name, evidence),
         )
 
-    return found() if workers is None else await workers.run(found)
+    return build_trace() if workers is None else await workers.run(build_trace)
 
 
 def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:
@@ -130,12 +130,12 @@ def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnR
     for message in messages:  # what recognises them is not needed: their places are
         log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
     n = log.by_message_id(message_id)
-    found: dict[str, None] = {}
+    lanes: dict[str, None] = {}
     for turn in turns:
         line = turn.report.get("extra", {}).get("replay", {}).get("line", [])
-        if turn.lane and turn.lane not in found and n in expanded(log, line):
-            found[turn.lane] = None
-    return list(found)
+        if turn.lane and turn.lane not in lanes and n in expanded(log, line):
+            lanes[turn.lane] = None
+    return list(lanes)
 
 
 class TraceMethods(ABC):
@@ -214,30 +214,30 @@ class _Session:
 
     def way_back(self, ref: Ref) -> EvidenceTrace:
         evidence = self._document.evidences.get(ref.evidence_id)
-        found = EvidenceTrace(ref=ref, used_by=self._used_by(ref.evidence_id))
-        found.quoted_by = [
+        evidence_trace = EvidenceTrace(ref=ref, used_by=self._used_by(ref.evidence_id))
+        evidence_trace.quoted_by = [
             name
-            for name in found.used_by
+            for name in evidence_trace.used_by
             if self._quotations.rests_on(self._messages[name], ref.evidence_id)
         ]
         if evidence is None:
-            return found
-        found.evidence = evidence
+            return evidence_trace
+        evidence_trace.evidence = evidence
         if ref.selector:
             try:
                 content, selector = evidence.content, ref.selector
-                found.text = self._allowance.of_one(
+                evidence_trace.text = self._allowance.of_one(
                     lambda: self._selectors.extract(content, selector)
                 )
             except SelectorResolveError as error:
-                found.problem = str(error)
-        found.tool_call = self._calls.get(evidence.links.tool_call_id or "")
-        found.model_usage = self._usages.get(_usage_id(evidence) or "")
-        found.asked_by = self._asked_by(evidence.links.tool_call_id)
-        turn = self._turn(evidence, found)
+                evidence_trace.problem = str(error)
+        evidence_trace.tool_call = self._calls.get(evidence.links.tool_call_id or "")
+        evidence_trace.model_usage = self._usages.get(_usage_id(evidence) or "")
+        evidence_trace.asked_by = self._asked_by(evidence.links.tool_call_id)
+        turn = self._turn(evidence, evidence_trace)
         if turn is not None:
-            found.turn_id, found.turn = turn.turn_id, self._turns.index(turn) + 1
-        return found
+            evidence_trace.turn_id, evidence_trace.turn = turn.turn_id, self._turns.index(turn) + 1
+        return evidence_trace
 
     def results_in_list(self, message_id: str) -> list[EvidenceTrace]:
         """What was in an answer's call beside its refs: quoted ones first, then those that a note named, then the newest.
@@ -250,20 +250,20 @@ class _Session:
         own = [turn for turn in self._turns if turn.answer_message_id == message_id]
         if not own or any(ref.cited for ref in answer.refs or ()):
             return []
-        told = self._places.told(own[-1])
-        known = {ref.evidence_id for ref in answer.refs or ()}
+        turn_places = self._places.told(own[-1])
+        ref_ids = {ref.evidence_id for ref in answer.refs or ()}
         stood = [
             ref.evidence_id
-            for begin, end, fate in (self._places.pieces(*told) if told else ())
+            for begin, end, fate in (self._places.pieces(*turn_places) if turn_places else ())
             if fate in AS_MESSAGES
             for name in self._places.ids[begin:end]
             for ref in self._messages[name].refs or ()
-            if ref.evidence_id not in known
+            if ref.evidence_id not in ref_ids
         ]
         noted = {
             name: self._noted.of(name, fields)
             for name, fields in noted_fields(own[-1].report).items()
-            if name not in known
+            if name not in ref_ids
         }
         newest = dict.fromkeys([*noted, *reversed(stood)])
         quoted = [
@@ -272,11 +272,13 @@ class _Session:
             if self._quotations.quotes(answer, name, None if name in stood else noted[name])
         ]
         names = [*quoted, *(name for name in newest if name not in quoted)][:MAX_REFS]
-        found = [self.way_back(Ref(evidence_id=name)) for name in names]
-        for each in found:
-            each.used_by.append(message_id)
-            each.quoted_by += [message_id] if each.ref.evidence_id in quoted else []
-        return found
+        traces = [self.way_back(Ref(evidence_id=name)) for name in names]
+        for evidence_trace in traces:
+            evidence_trace.used_by.append(message_id)
+            evidence_trace.quoted_by += (
+                [message_id] if evidence_trace.ref.evidence_id in quoted else []
+            )
+        return traces
 
     def asked_for(self, message_id: str) -> list[ToolCall]:
         """The runs of the tools that a message asks for."""
@@ -287,47 +289,52 @@ class _Session:
         """Whether an answer in words quotes nothing of what it was shown."""
         message = self._messages[message_id]
         is_answer = message.role is Role.ASSISTANT and bool(message.content and evidence)
-        return is_answer and not any(message_id in each.quoted_by for each in evidence)
+        return is_answer and not any(
+            message_id in evidence_trace.quoted_by for evidence_trace in evidence
+        )
 
-    def add_readers(self, found: EvidenceTrace) -> None:
+    def add_readers(self, evidence_trace: EvidenceTrace) -> None:
         """Add the answers that quote a tool result which stood in their calls as a message, the first of them.
 
         And those that read its value in a note on sources that disagree.
         """
-        self._add_quoting(found)
-        self._add_told(found)
+        self._add_quoting(evidence_trace)
+        self._add_told(evidence_trace)
 
-    def _add_told(self, found: EvidenceTrace) -> None:
+    def _add_told(self, evidence_trace: EvidenceTrace) -> None:
         """Add the answers in whose calls a note named a value of it, the first of them."""
-        name, count = found.ref.evidence_id, 0
+        name, count = evidence_trace.ref.evidence_id, 0
         for turn in self._turns:
             answer = self._messages.get(turn.answer_message_id or "")
             fields = noted_fields(turn.report).get(name)
             if answer is None or fields is None or count == READERS:
                 continue
-            told = turn.answer_message_id or ""
-            if told in found.used_by or any(ref.cited for ref in answer.refs or ()):
+            answer_id = turn.answer_message_id or ""
+            if answer_id in evidence_trace.used_by or any(ref.cited for ref in answer.refs or ()):
                 continue
             count += 1
-            found.used_by.append(told)
+            evidence_trace.used_by.append(answer_id)
             if self._quotations.quotes(answer, name, self._noted.of(name, fields)):
-                found.quoted_by.append(told)
+                evidence_trace.quoted_by.append(answer_id)
 
-    def _add_quoting(self, found: EvidenceTrace) -> None:
-        names = [name for name in found.used_by if self._messages[name].role is Role.TOOL]
+    def _add_quoting(self, evidence_trace: EvidenceTrace) -> None:
+        names = [name for name in evidence_trace.used_by if self._messages[name].role is Role.TOOL]
         for where in whereabouts(names, self._document, self._turns).values():
             stretches = [
-                each for stay in where.stays if stay.fate in AS_MESSAGES for each in stay.stretches
+                stretch
+                for stay in where.stays
+                if stay.fate in AS_MESSAGES
+                for stretch in stay.stretches
             ]
             numbers = (n for first, last in sorted(stretches) for n in range(first, last + 1))
             for number in islice(numbers, READERS):
                 name = self._turns[number - 1].answer_message_id or ""
                 answer = self._messages.get(name)
-                if answer is None or name in found.used_by:
+                if answer is None or name in evidence_trace.used_by:
                     continue
-                if self._quotations.quotes(answer, found.ref.evidence_id):
-                    found.used_by.append(name)
-                    found.quoted_by.append(name)
+                if self._quotations.quotes(answer, evidence_trace.ref.evidence_id):
+                    evidence_trace.used_by.append(name)
+                    evidence_trace.quoted_by.append(name)
 
     @cached_property
     def _places(self) -> MessagePlaces:
@@ -346,12 +353,12 @@ class _Session:
         """The message that asked for the call: its id begins ours of the call."""
         message_id, _, position = (tool_call_id or "").rpartition(":")
         message = self._messages.get(message_id)
-        asked = message.tool_calls or () if message is not None else ()
-        return message if position.isdecimal() and int(position) < len(asked) else None
+        tool_calls = message.tool_calls or () if message is not None else ()
+        return message if position.isdecimal() and int(position) < len(tool_calls) else None
 
-    def _turn(self, evidence: Evidence, found: EvidenceTrace) -> TurnRow | None:
-        if found.asked_by is not None:
-            asking = found.asked_by.message_id
+    def _turn(self, evidence: Evidence, evidence_trace: EvidenceTrace) -> TurnRow | None:
+        if evidence_trace.asked_by is not None:
+            asking = evidence_trace.asked_by.message_id
             return next((turn for turn in self._turns if turn.answer_message_id == asking), None)
         usage_id = _usage_id(evidence)
         event = self._ingested.get(evidence.evidence_id)
@@ -361,7 +368,7 @@ class _Session:
                 return turn
         request = event.request_id if event is not None else ""
         own = [turn for turn in self._turns if request and turn.request_id == request]
-        using = (turn for turn in own if turn.answer_message_id in found.used_by)
+        using = (turn for turn in own if turn.answer_message_id in evidence_trace.used_by)
         return next(using, own[0] if own else None)
 
 

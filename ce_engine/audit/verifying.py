@@ -65,8 +65,8 @@ class Verifying(EngineBase):
         own = [anchor for anchor in anchors if anchor.session == name]
         wrong += [*content.wrong, *differences(own, chain.events, content.trail)]
         content = replace(content, wrong=tuple(dict.fromkeys(wrong)))
-        found = verify_log(chain.events, head.chain_head, keys, session_key, content)
-        return replace(found, anchor=str(self._anchor(name, chain.events, content)))
+        verification = verify_log(chain.events, head.chain_head, keys, session_key, content)
+        return replace(verification, anchor=str(self._anchor(name, chain.events, content)))
 
     async def verify_settings(
         self, account_id: str | None = None, user_id: str | None = None, *, anchors: str = ""
@@ -91,8 +91,8 @@ class Verifying(EngineBase):
     ) -> list[SettingsVerification]:
         if not isinstance(self.store, BaseStore):
             raise StoreError(f"the store {self.store.url!r} cannot list what owners set")
-        found = await answered(self.store.check_settings(account_id, user_id))
-        return [self._of_owner(key, check, anchors) for key, check in sorted(found.items())]
+        checks = await answered(self.store.check_settings(account_id, user_id))
+        return [self._of_owner(key, check, anchors) for key, check in sorted(checks.items())]
 
     def _of_owner(
         self, key: tuple[str, str, str], check: SettingsCheck, anchors: Sequence[Anchor]

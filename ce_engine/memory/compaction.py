@@ -45,16 +45,16 @@ class CompactionMethods(SummaryMethods):
         if before >= config.threshold_high:
             summaries, covered = await self.loop.share(self._summed_up(scope))
         key = [event for event in events if event.kind in KEY_KINDS]
-        kept = {event.event_id for event in key[len(key) - min(len(key), config.last_events) :]}
+        kept_ids = {event.event_id for event in key[len(key) - min(len(key), config.last_events) :]}
         if summaries:
-            kept |= {event.event_id for event in key if _message(event) not in {"", *covered}}
+            kept_ids |= {event.event_id for event in key if _message(event) not in {"", *covered}}
         return CompactLog(
             strategy="summary" if before >= config.threshold_high else "key_events",
             tokens_before=before,
-            tokens=sum(costs[name] for name in kept) + sum(map(self._length, summaries)),
+            tokens=sum(costs[name] for name in kept_ids) + sum(map(self._length, summaries)),
             summaries=summaries,
-            events=[event for event in events if event.event_id in kept],
-            left_out=Counter(event.kind for event in events if event.event_id not in kept),
+            events=[event for event in events if event.event_id in kept_ids],
+            left_out=Counter(event.kind for event in events if event.event_id not in kept_ids),
         )
 
     @abstractmethod
@@ -89,11 +89,11 @@ class CompactionMethods(SummaryMethods):
         async with self._locks.hold(scope.key):
             view = await self._existing_view(scope)
             rows = list(view.summaries.values()) if view is not None else []
-            found = [(row, c) for row in rows if view and (c := coverage_of(view, row)) is not None]
-            entries = {n for _, coverage in found for n in coverage.entries}
+            pairs = [(row, c) for row in rows if view and (c := coverage_of(view, row)) is not None]
+            entries = {n for _, coverage in pairs for n in coverage.entries}
             covered = {view.log[n].message_id for n in entries} if view is not None else set()
-        found.sort(key=lambda pair: min(pair[1].entries, default=0))
-        return [row.summary for row, _ in found], covered
+        pairs.sort(key=lambda pair: min(pair[1].entries, default=0))
+        return [row.summary for row, _ in pairs], covered
 
 
 def _message(event: Event) -> str:

@@ -69,26 +69,26 @@ class EmbeddingMethods(EngineBase):
         texts = list(preparation.texts)
         await self._run_off_loop(preparation.begin, texts)
         seconds = preparation.config.collect.deadline_s
-        chosen = await self._choose(preparation, texts, seconds=seconds)
-        return await self._run_off_loop(partial(preparation.finish, *chosen), texts)
+        choice = await self._choose(preparation, texts, seconds=seconds)
+        return await self._run_off_loop(partial(preparation.finish, *choice), texts)
 
     async def _choose(
         self,
         preparation: Preparation,
         texts: Sequence[str],
-        given: ReplayInputs = NOTHING,
+        inputs: ReplayInputs = NOTHING,
         *,
         seconds: float,
     ) -> tuple[Selection, Recall]:
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
-        choose, records = partial(preparation.choose, given), preparation.records
-        chosen, recall = await self._run_off_loop(choose, texts, preparation.unread)
-        if self.embedder is None or not (recall.query and _is_chosen_from(chosen)):
-            return chosen, recall
+        choose, records = partial(preparation.choose, inputs), preparation.records
+        selection, recall = await self._run_off_loop(choose, texts, preparation.unread)
+        if self.embedder is None or not (recall.query and _is_chosen_from(selection)):
+            return selection, recall
         clean = partial(records.ingest.text, recall.query)
         question = page((await self._run_off_loop(clean, [recall.query]))[0].text)
         if not question:
-            return chosen, recall
+            return selection, recall
         vectors = self._vectors(preparation.view)
         vectors.ask(recall.query, question)
         if not await self._embedded(preparation.view, vectors, seconds):
@@ -96,7 +96,7 @@ class EmbeddingMethods(EngineBase):
         elif vectors.reads(recall.query):
             preparation.vectors = vectors
             return await self._run_off_loop(choose, texts)
-        return chosen, recall
+        return selection, recall
 
     async def _embedded(self, view: SessionView, vectors: Vectors, seconds: float) -> bool:
         """Whether all that is to be embedded has vectors, or gets them in time."""
@@ -109,10 +109,10 @@ class EmbeddingMethods(EngineBase):
         """The vectors of a view; one of the past has those of the session as it is."""
         assert self.embedder is not None
         if view.vectors is None:
-            known = self._sessions.known(view.scope)
-            there = known.vectors if known is not None else None
-            made = import_module("ce_engine.sessions.vectors").Vectors
-            view.vectors = made(self.embedder.name) if there is None else there
+            known_view = self._sessions.known(view.scope)
+            there = known_view.vectors if known_view is not None else None
+            vectors_type = import_module("ce_engine.sessions.vectors").Vectors
+            view.vectors = vectors_type(self.embedder.name) if there is None else there
         return view.vectors
 
     def _embed_before(self, view: SessionView, report: Report) -> None:
@@ -137,19 +137,19 @@ class EmbeddingMethods(EngineBase):
         assert self.embedder is not None
         vectors = self._vectors(view)
         try:
-            while found := vectors.missing(view.meanings)[:AT_ONCE]:
+            while batch := vectors.missing(view.meanings)[:AT_ONCE]:
                 async with asyncio.timeout(TIMEOUT_S):
                     with own_calls():
-                        answer = await self.embedder.embed([text for _, text in found])
-                vectors.put(found, answer)
+                        answer = await self.embedder.embed([text for _, text in batch])
+                vectors.put(batch, answer)
         except Exception as error:  # noqa: BLE001 - an embedder of somebody else's may raise anything
             self._resting_until = monotonic() + REST_S
             why = error if isinstance(error, EmbedderError) else type(error).__name__
             logger.warning("embedding failed: %s; words alone choose meanwhile", why)
 
 
-def _is_chosen_from(chosen: Selection) -> bool:
+def _is_chosen_from(selection: Selection) -> bool:
     """Whether some of it is left out, or soon may be: what has room goes out whatever it means."""
-    outcome, budget = chosen.outcome, chosen.limit.tokens
+    outcome, budget = selection.outcome, selection.limit.tokens
     is_near = budget is not None and outcome.used >= NEAR_BUDGET * budget
     return is_near or outcome.groups_dropped > 0

@@ -129,12 +129,12 @@ class RollingSummarizer:
 
     async def _ask(self, old: str, new: str, most: int, model: str | None = None) -> str:
         words = self._words
-        known = [heading(words["old"]), entry(old)] if old else []
-        said = quote("\n".join([*known, heading(words["new"]), new]), self._locale)
+        old_lines = [heading(words["old"]), entry(old)] if old else []
+        prompt = quote("\n".join([*old_lines, heading(words["new"]), new]), self._locale)
         request = LlmRequest(
             [
                 MessagePart(role=Role.SYSTEM, content=words["task"].format(tokens=most)),
-                MessagePart(role=Role.USER, content=said),
+                MessagePart(role=Role.USER, content=prompt),
             ],
             model=model or self._model,
             max_tokens=most,
@@ -164,14 +164,14 @@ class RollingSummarizer:
 
     def _line(self, message: Message) -> str:
         role, author = message.role.value, message.author
-        who = role if author is None else tell_apart(short_line(author.id), (role,))
+        speaker = role if author is None else tell_apart(short_line(author.id), (role,))
         text = message.content
         if len(text) > MESSAGE_CHARS:
             half = MESSAGE_CHARS // 2
             note = self._words["cut"].format(chars=len(text) - 2 * half)
             text = f"{text[:half]}\n{note}\n{text[-half:]}"
         calls = [f"-> {call.name}({call.args or ''})" for call in message.tool_calls or ()]
-        return entry(" ".join([text, *calls]), f"{who}: ")
+        return entry(" ".join([text, *calls]), f"{speaker}: ")
 
     def _count(self, text: str) -> int:
         return self._estimator.estimate_text(text, self._model)

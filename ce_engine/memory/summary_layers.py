@@ -32,16 +32,16 @@ class LayeredSummarizer(RollingSummarizer):
         config: SummaryConfig | None = None,
     ) -> Summary:
         config = config or SummaryConfig()
-        most, known, before = config.max_summary_tokens, list[str](), existing_summary
+        most, layers, before = config.max_summary_tokens, list[str](), existing_summary
         if before is not None:
-            known = [layer for layer in before.content.split(BETWEEN) if layer]
+            layers = [layer for layer in before.content.split(BETWEEN) if layer]
             before = before.model_copy(update={"content": ""})
         part = config.model_copy(update={"max_summary_tokens": max(1, most // 4)})
-        made = await super().summarize(messages, before, part)
-        newest = _EMPTY_LINES.sub("\n", made.content)
-        if known and self._count(BETWEEN.join([*known, newest])) > most:
-            top, *stretches = known
+        summary = await super().summarize(messages, before, part)
+        newest = _EMPTY_LINES.sub("\n", summary.content)
+        if layers and self._count(BETWEEN.join([*layers, newest])) > most:
+            top, *stretches = layers
             text = "\n".join(map(entry, stretches))
             merged = await self._ask(top, text, max(1, most // 2), config.model)
-            known = [_EMPTY_LINES.sub("\n", merged)]
-        return made.model_copy(update={"content": BETWEEN.join([*known, newest])})
+            layers = [_EMPTY_LINES.sub("\n", merged)]
+        return summary.model_copy(update={"content": BETWEEN.join([*layers, newest])})

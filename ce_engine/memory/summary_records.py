@@ -57,9 +57,9 @@ def record_summary(
 ) -> bool:
     """Record a summary; false where what it stands for is not there any more, or has one by now."""
     view = records.view
-    found = [view.log.by_message_id(name) for name in due.message_ids]
-    entries = [n for n in found if n is not None]
-    if len(entries) < len(found):
+    positions = [view.log.by_message_id(name) for name in due.message_ids]
+    entries = [n for n in positions if n is not None]
+    if len(entries) < len(positions):
         return False
     # A summarizer of somebody else's may not say what it asked its model.
     calls = calls or [OwnCall(LlmRequest([]), LlmResponse(made.content))]
@@ -134,22 +134,22 @@ def _range(log: MessageForest, entries: Iterable[int]) -> MessageIndexRange:
 def _evidence(
     records: RecordGroup,
     due: SummaryMaterial,
-    made: Summary,
+    summary: Summary,
     calls: Sequence[OwnCall],
     usage_id: str,
 ) -> EvidenceRow:
     source = EvidenceSource(kind=SourceKind.LLM, name=calls[-1].response.model)
     row = evidence_row(
         records.ingest,
-        EvidenceDraft(made.content, source, EvidenceType.LLM_OUTPUT),
+        EvidenceDraft(summary.content, source, EvidenceType.LLM_OUTPUT),
         links=EvidenceLinks(model_usage_id=usage_id),
         clean={"stage": ModelUsageStage.SUMMARIZE.value},
     )
     if not row.evidence.content:
         raise SummarizerError("a summary could not be redacted, and is not stored")
     # Each summary is a fact of its own, whatever it says.
-    what = f"summary\x00{row.evidence.evidence_id}"
-    row.dedup_key = records.view.fingerprinter.mac("evidence", what)
+    identity = f"summary\x00{row.evidence.evidence_id}"
+    row.dedup_key = records.view.fingerprinter.mac("evidence", identity)
     row.lane_key = due.lane_key
     records.add_evidence(row, "")
     return row

@@ -97,9 +97,9 @@ class SummaryMethods(EngineBase):
         while await self._pass(scope, lane_key, aim, config):
             pass
         view = self._sessions.known(scope)
-        if view is None or (found := aim(view)) is None:
+        if view is None or (target := aim(view)) is None:
             return None
-        coverage = standing(view, *found)
+        coverage = standing(view, *target)
         return coverage.row.summary if coverage is not None else None
 
     def _summarize_soon(self, opened: object) -> None:
@@ -107,8 +107,8 @@ class SummaryMethods(EngineBase):
         if self.summarizer is None or not isinstance(opened, OpenTurn):
             return
         config, row, scope = opened.config or self.config, opened.row, opened.handle.scope
-        wanted = config.summary.enabled and config.enable_share_context
-        if not wanted or row.purpose != "chat" or row.answer_message_id is None:
+        is_wanted = config.summary.enabled and config.enable_share_context
+        if not is_wanted or row.purpose != "chat" or row.answer_message_id is None:
             return
         key = (scope.key, row.lane)
         if config.summary.idle_s is not None:
@@ -163,13 +163,15 @@ class SummaryMethods(EngineBase):
             counter = Counter(self.estimator, self.config.model_hint)
             try:
                 with self._telemetry.operation("summary") as opened, own_calls() as calls:
-                    made = await self._made(self.summarizer, scope, due, config)
-                    opened.is_told = made is not None
+                    summary = await self._make_summary(self.summarizer, scope, due, config)
+                    opened.is_told = summary is not None
                     describe(lambda: of_own_calls(call.response for call in calls))
-                if made is None:
+                if summary is None:
                     return False
                 await self._number(scope)
-                record = partial(record_summary, due=due, made=made, calls=calls, counter=counter)
+                record = partial(
+                    record_summary, due=due, made=summary, calls=calls, counter=counter
+                )
                 return bool(await self._record(scope, record, as_known=True, wait=True))
             except SummarizerError:
                 failed = partial(record_failure, due=due, calls=calls, counter=counter)
@@ -177,7 +179,7 @@ class SummaryMethods(EngineBase):
                     await self._record(scope, failed, as_known=True)
                 raise
 
-    async def _made(
+    async def _make_summary(
         self, summarizer: Summarizer, scope: Scope, due: SummaryMaterial, config: SummaryConfig
     ) -> Summary | None:
         """What the summarizer makes of it, within its time; `None` where it is not time yet."""
@@ -188,7 +190,7 @@ class SummaryMethods(EngineBase):
             async with asyncio.timeout(config.timeout_s):
                 if not await summarizer.should_summarize(session, config):
                     return None
-                made = await summarizer.summarize(due.messages, due.existing, config)
+                summary = await summarizer.summarize(due.messages, due.existing, config)
         except TimeoutError:
             raise SummarizerError(
                 f"no summary within {config.timeout_s} s (summary.timeout_s)"
@@ -197,8 +199,8 @@ class SummaryMethods(EngineBase):
             raise
         except Exception as error:  # a summarizer of somebody else's may raise anything
             raise SummarizerError(f"the summarizer raised {type(error).__name__}") from error
-        _check(made, due.messages)
-        return made
+        _check(summary, due.messages)
+        return summary
 
     async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> SummaryMaterial | None:
         """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
@@ -206,8 +208,8 @@ class SummaryMethods(EngineBase):
             view = await self._existing_view(scope)
             if view is None or view.head.ephemeral or view.head.is_deleted:
                 return None
-            found = aim(view)
-            return None if found is None else _due(view, _as_stored(view, lane_key), *found)
+            target = aim(view)
+            return None if target is None else _due(view, _as_stored(view, lane_key), *target)
 
     async def _number(self, scope: Scope) -> None:
         """Learn the messages' numbers: they say where in the session's list the summary ends."""
@@ -289,9 +291,9 @@ def _says_something(message: Message) -> bool:
     return bool(message.content or message.tool_calls)
 
 
-def _check(made: Summary, messages: Sequence[Message]) -> None:
+def _check(summary: Summary, messages: Sequence[Message]) -> None:
     """Refuse a summary that says it covers what it was not given, or half of a turn."""
-    end = made.message_index_range.to_index + 1
+    end = summary.message_index_range.to_index + 1
     if not 0 < end <= len(messages):
         raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
     if not ends_turn(messages, end):
@@ -299,5 +301,5 @@ def _check(made: Summary, messages: Sequence[Message]) -> None:
             f"a summary ends inside a turn, behind message {end - 1} of {len(messages)}. End behind an "
             "answer: before the next message of a user, or with the last answer that asks for no tools."
         )
-    if not made.content.strip():
+    if not summary.content.strip():
         raise SummarizerError("a summary is empty")

@@ -59,13 +59,15 @@ def take_out_repeated(
     Memories of some frameworks add the same system message with every turn. The newest stays.
     """
     talk = next((n for n, item in enumerate(items) if item.origin is not Origin.SYSTEM), 0)
-    said: set[object] = set()
+    statements: set[object] = set()
     for item in reversed(items[talk:]):
         if item.origin is Origin.SYSTEM:
-            if says(item) in said:
-                line.system = [each for each in line.system if each is not item]
+            if says(item) in statements:
+                line.system = [
+                    system_item for system_item in line.system if system_item is not item
+                ]
                 line.orphans.append(item)
-            said.add(says(item))
+            statements.add(says(item))
 
 
 def _is_unanswered(group: MessageGroup) -> bool:

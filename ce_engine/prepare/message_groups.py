@@ -127,31 +127,31 @@ def below_cut(
     It goes on where what is below the line's own ends. `saved` tells the tokens that a message's form saves.
     """
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
-    asked = task_above(line.groups, at)
-    before = line.groups[: at if asked is None else asked]
-    gone = list(takewhile(lambda group: group.past and not group.must, before))
-    items = [item for group in gone for item in group.items]
+    task = task_above(line.groups, at)
+    before = line.groups[: at if task is None else task]
+    groups = list(takewhile(lambda group: group.past and not group.must, before))
+    items = [item for group in groups for item in group.items]
     indexes = [item.index for item in items if item.index is not None]
     places = [item.n for item in items if item.n is not None]
     if line.orphans or not items or not len(items) == len(indexes) == len(places):
         return None
-    known = line.below
-    start, end = len(line.system) if known is None else known.end, indexes[-1] + 1
+    earlier_below = line.below
+    start, end = len(line.system) if earlier_below is None else earlier_below.end, indexes[-1] + 1
     if indexes != list(range(start, end)):
         return None
     below = BelowCut(
         start,
         end,
         counted_by,
-        gone[0].anchor,
-        len(gone),
-        sum(group.tokens for group in gone),
+        groups[0].anchor,
+        len(groups),
+        sum(group.tokens for group in groups),
         places,
         frozenset(places),
         sum(map(saved, items)),
         any(item.calls for item in items),
     )
-    return below if known is None else known.joined(below)
+    return below if earlier_below is None else earlier_below.joined(below)
 
 
 @dataclass(slots=True)

@@ -185,14 +185,14 @@ class _Assembly:
         plan(out, self.items, self.sources, self.groups.short)
         return out
 
-    def _stand(self, said: int) -> StandingContext:
+    def _stand(self, message_tokens: int) -> StandingContext:
         least = sum(group.tokens for group in self.line.groups if group.must)
         unlimited = self.limit.tokens is None
         return stand(
             self.sources.materials,
-            room=None if unlimited else self._room(said),
-            said=said,
-            most=self._room(said) - (said if unlimited else least) - FRAMING,
+            room=None if unlimited else self._room(message_tokens),
+            said=message_tokens,
+            most=self._room(message_tokens) - (message_tokens if unlimited else least) - FRAMING,
             budget=self.config.budget,
             sections=self.sections,
             chooser=self.chooser,
@@ -212,8 +212,8 @@ class _Assembly:
         """Leave out what may go of the texts that stay; the tokens that system messages save (decision 6)."""
         out, system = self.out, self.line.system
         groups = [g for n, g in enumerate(self.line.groups) if n not in out.cut.dropped]
-        kept = [*system, *(item for group in groups for item in group.items)]
-        out.shorter = shorten_texts(kept, over, self.sources, self.config.locale, self._query)
+        items = [*system, *(item for group in groups for item in group.items)]
+        out.shorter = shorten_texts(items, over, self.sources, self.config.locale, self._query)
         out.retrieved_cut = any(short.reason == RETRIEVED for short in out.shorter.values())
         out.saved |= {n: short.saved for n, short in out.shorter.items() if isinstance(n, int)}
         for group in groups:
@@ -251,35 +251,40 @@ class _Assembly:
             )
         if out.recall is not None:
             out.recall.room = max(0, self.free)
-        found = Nomination([], left)
+        nomination = Nomination([], left)
         if sharing and (left + self.held.tokens > 0 or facts or self.sources.whole):
-            found = self._candidates(left, facts, recalls=recalls)
+            nomination = self._candidates(left, facts, recalls=recalls)
         elif recalls and out.recall is not None:
             out.recall.state = "no_room"
-        self._let_in(found, contexts, room - self.held.tokens, notes)
+        self._let_in(nomination, contexts, room - self.held.tokens, notes)
 
-    def _let_in(self, found: Nomination, contexts: dict[str, str], room: int, notes: int) -> None:
+    def _let_in(
+        self, nomination: Nomination, contexts: dict[str, str], room: int, notes: int
+    ) -> None:
         """Let the pruner choose among what is above the cut and the nominated; `notes` are tokens of what is told."""
         out, line = self.out, self.line
-        kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
-        candidates = {block.block_id: candidate for candidate, block in found.chosen}
+        positions = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
+        candidates = {block.block_id: candidate for candidate, block in nomination.chosen}
         spent = notes if candidates or contexts else 0
-        blocks = [*self.groups.blocks(kept), *(block for _, block in reversed(found.chosen))]
+        blocks = [
+            *self.groups.blocks(positions),
+            *(block for _, block in reversed(nomination.chosen)),
+        ]
         fates = self.chooser.choose(blocks, room - spent, partial(self._price, candidates))
-        self.groups.prune(kept, fates)
+        self.groups.prune(positions, fates)
         self.held.leave({line.groups[n].anchor: why for n, why in out.pruned.items()})
-        chosen = [
-            each if (text := fates[name].text) is None else with_text(each, text)
-            for name, each in candidates.items()
+        chosen_candidates = [
+            candidate if (text := fates[name].text) is None else with_text(candidate, text)
+            for name, candidate in candidates.items()
             if fates[name].stays
         ]
-        went = self._inject(contexts, chosen, room)
-        found.tell({name: fates[name].decision for name in candidates}, went)
+        went = self._inject(contexts, chosen_candidates, room)
+        nomination.tell({name: fates[name].decision for name in candidates}, went)
         there = self.held.ids
         out.decisions += [
-            d for d in found.decisions if d.action != "dropped" or d.block_id not in there
+            d for d in nomination.decisions if d.action != "dropped" or d.block_id not in there
         ]
-        out.retrieved_cut |= any(map(is_cut, found.decisions))
+        out.retrieved_cut |= any(map(is_cut, nomination.decisions))
 
     def _tell(self, contexts: dict[str, str], left: int) -> int:
         """Say what is left out; return the tokens. Where results come back, it is a part of the pin with them."""
@@ -298,48 +303,53 @@ class _Assembly:
         return cost_of(with_text(candidate, block.content), self.sources, self.config.locale)
 
     def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nomination:
-        query, sent = self._query(), self.groups.sent()
+        query, sent_entries = self._query(), self.groups.sent()
         limit = self.config.prune.max_retrieved_chunks
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
         most = min(limit, max(FEW, left // SHORT) + pinned)
         while True:
-            recalled = self.sources.recall(query, sent, most) if recalls else ()
+            recalled = self.sources.recall(query, sent_entries, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
             together = [*fact_candidates(facts), *near]
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
-            agreed = {each.id for each in settled}
+            agreed = {candidate.id for candidate in settled}
             allowed, offered = left, settled
             if recalls and self.policy is TOOLS and self.out.cut.moved:
-                found = self.sources.results(sent, limit)
-                results = [each for each in found if not self._is_hidden(each)]
+                all_results = self.sources.results(sent_entries, limit)
+                results = [result for result in all_results if not self._is_hidden(result)]
                 worth = self.cutter.worth(results, left, self._room(0), begins=self._begins)
                 if self._begins:  # what else its question needs has the rest
                     results = self._within(results, worth)
                 else:
                     allowed = worth
                 offered = with_results(settled, together, results, best=self._begins)
-            nominated = self._nominated(offered, query, sent, allowed)
+            nominated = self._nominated(offered, query, sent_entries, allowed)
             while near and nominated.missed and self._may_release(nominated, near):
                 left = allowed = left + self._release()
-                nominated = self._nominated(offered, query, sent, left)
+                nominated = self._nominated(offered, query, sent_entries, left)
             if near and nominated.missed:
-                asks_back = partial(self._goes_back, settled, query, sent)
+                asks_back = partial(self._goes_back, settled, query, sent_entries)
                 self.out.crowded |= self._gives_way(nominated, near, asks_back)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < allowed // 4:
-                lost = [*self._lost(together, offered, agreed), *self._below_floor(recalled, near)]
-                return self._with_rest(nominated, lost, len(together), most if recalls else None)
+                lost_decisions = [
+                    *self._explain_lost(together, offered, agreed),
+                    *self._below_floor(recalled, near),
+                ]
+                return self._with_rest(
+                    nominated, lost_decisions, len(together), most if recalls else None
+                )
             most = limit
 
-    def _may_release(self, made: Nomination, near: Sequence[Candidate]) -> bool:
+    def _may_release(self, nomination: Nomination, near: Sequence[Candidate]) -> bool:
         """Whether what stands before earlier questions may leave for this one."""
         if not (self.policy.makes_room and self.held.costs):
             return False
         if self._is_paid:
             return True
         moves = self.cutter.may_move(self.out.cut, self._room(0))  # then all is chosen anew
-        return not moves and made.starves(near)
+        return not moves and nomination.starves(near)
 
     @property
     def _is_paid(self) -> bool:
@@ -353,7 +363,7 @@ class _Assembly:
         return tokens
 
     def _gives_way(
-        self, made: Nomination, near: Sequence[Candidate], asks_back: Callable[[], bool]
+        self, nomination: Nomination, near: Sequence[Candidate], asks_back: Callable[[], bool]
     ) -> bool:
         """Whether the cut moves for what found no room: a talk's, or an agent's that is asked back.
 
@@ -361,29 +371,33 @@ class _Assembly:
         """
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
         if self.policy is not TOOLS:
-            return (self._is_paid or made.starves(near)) and cutter.may_move(cut, room)
-        there = {candidate.id for candidate, _ in made.chosen} | self.held.ids
+            return (self._is_paid or nomination.starves(near)) and cutter.may_move(cut, room)
+        there = {candidate.id for candidate, _ in nomination.chosen} | self.held.ids
         is_out = best(near).id not in there
         starves = cutter.is_full(cut, room) or (cutter.goes_on and is_out)
         return self._begins and starves and asks_back()
 
     def _within(self, results: Sequence[Candidate], tokens: int) -> list[Candidate]:
         """As many of the results, from the first, as cost so many tokens."""
-        costs = accumulate(cost_of(each, self.sources, self.config.locale) for each in results)
-        return [each for each, cost in zip(results, costs, strict=True) if cost <= tokens]
+        costs = accumulate(cost_of(result, self.sources, self.config.locale) for result in results)
+        return [result for result, cost in zip(results, costs, strict=True) if cost <= tokens]
 
     def _goes_back(
-        self, found: Sequence[Candidate], query: str, sent: frozenset[int], share: float = 1.0
+        self,
+        candidates: Sequence[Candidate],
+        query: str,
+        sent_entries: frozenset[int],
+        share: float = 1.0,
     ) -> bool:
         """Whether the question goes back to what was said before the talk around it: it is nearer than a share of it."""
-        around = partial(self.sources.around, query, sent, self._task_entry)
-        return goes_back(found, self._pinned, around, share)
+        around = partial(self.sources.around, query, sent_entries, self._task_entry)
+        return goes_back(candidates, self._pinned, around, share)
 
-    def _named(self, found: Sequence[Candidate], query: str) -> list[Candidate]:
+    def _named(self, candidates: Sequence[Candidate], query: str) -> list[Candidate]:
         """What says what the question names exactly, where nothing that goes out does."""
         pins = self.out.pins.values()
         return named_alone(
-            found, query, lambda: [*self.groups.texts(), *(pin.text for pin in pins)]
+            candidates, query, lambda: [*self.groups.texts(), *(pin.text for pin in pins)]
         )
 
     @property
@@ -395,40 +409,44 @@ class _Assembly:
         """What stands there whole, by its ids; of the others more may be needed."""
         return {name for pin in self.out.pins.values() for name, part in pin.refs if not part}
 
-    def _lost(
-        self, found: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]
+    def _explain_lost(
+        self, candidates: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]
     ) -> Iterator[PruneDecision]:
         """Decisions on what was never nominated: too sensitive, out of a conflict, or said by results that go in."""
-        stays, there = {each.id for each in settled}, self.held.ids
-        for each in found:
-            if each.id in stays or each.id in there:
+        stays, there = {candidate.id for candidate in settled}, self.held.ids
+        for candidate in candidates:
+            if candidate.id in stays or candidate.id in there:
                 continue
-            why = "said_by_results" if each.id in agreed else "conflict"
-            why = "sensitivity" if self._is_hidden(each) else why
-            yield lost_decision(each, self.sources, self.config.locale, why)
+            why = "said_by_results" if candidate.id in agreed else "conflict"
+            why = "sensitivity" if self._is_hidden(candidate) else why
+            yield lost_decision(candidate, self.sources, self.config.locale, why)
 
     def _below_floor(
         self, recalled: Sequence[Candidate], near: Sequence[Candidate]
     ) -> Iterator[PruneDecision]:
         """Decisions on what is far behind the best of its kind."""
-        kept = {each.id for each in near} | self.held.ids
-        for each in recalled:
-            if each.id not in kept and not self._is_hidden(each):
-                yield lost_decision(each, self.sources, self.config.locale, BELOW_FLOOR)
+        near_ids = {candidate.id for candidate in near} | self.held.ids
+        for candidate in recalled:
+            if candidate.id not in near_ids and not self._is_hidden(candidate):
+                yield lost_decision(candidate, self.sources, self.config.locale, BELOW_FLOOR)
 
     def _with_rest(
-        self, made: Nomination, lost: Iterable[PruneDecision], found: int, most: int | None
+        self,
+        nomination: Nomination,
+        lost_decisions: Iterable[PruneDecision],
+        candidate_count: int,
+        most: int | None,
     ) -> Nomination:
-        """The same, with decisions on what is lost of the `found`, and on what was not looked at but `most`."""
-        made.decisions += lost
+        """The same, with decisions on what is lost of the candidates, and on what was not looked at but `most`."""
+        nomination.decisions += lost_decisions
         if self.out.recall is not None:
             self.out.recall.most = most or 0
-        self.out.shares = made.shares
-        is_full = found >= self.config.prune.max_retrieved_chunks
+        self.out.shares = nomination.shares
+        is_full = candidate_count >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
         rest = () if most is None else self.sources.unread()
-        made.decisions += not_looked_at(rest, self.held.ids, why)
-        return made
+        nomination.decisions += not_looked_at(rest, self.held.ids, why)
+        return nomination
 
     def _is_hidden(self, candidate: Candidate) -> bool:
         return candidate.sensitivity in self.config.prune.exclude_sensitivity
@@ -441,50 +459,54 @@ class _Assembly:
         return replaced(query, sorted((span.start, span.end, " ") for span in spans))
 
     def _nominated(
-        self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
+        self, candidates: Sequence[Candidate], query: str, sent_entries: frozenset[int], left: int
     ) -> Nomination:
         if not self.own:
-            return self._nominate(found, query, left)
+            return self._nominate(candidates, query, left)
         talks = self.policy is CHAT
-        self.named = named = self._named(found, query) if self._begins or talks else []
-        new = worth_adding(found, self._pinned, None, 0.0)
-        back = talks and (bool(named) or self._goes_back(found, query, sent))
+        self.named = exact_matches = self._named(candidates, query) if self._begins or talks else []
+        new = worth_adding(candidates, self._pinned, None, 0.0)
+        back = talks and (bool(exact_matches) or self._goes_back(candidates, query, sent_entries))
         if talks and self.out.recall is not None:
             self.out.recall.goes_back = back
             self.out.recall.credit = self.cutter.credit
         if back:
             return self._nominate(
-                with_first(named, new), query, left, is_bought=True, goes_back=True
+                with_first(exact_matches, new), query, left, is_bought=True, goes_back=True
             )
         stands = self.out.cut.stands
-        nearest = partial(self.sources.nearest, query, sent, self._task_entry) if stands else None
-        near = with_first(
-            named, worth_adding(found, self._pinned, nearest, self.policy.near, query)
+        nearest = (
+            partial(self.sources.nearest, query, sent_entries, self._task_entry) if stands else None
         )
-        if named:  # it says the same in no other words: what is free is there for it
-            wanted = cost_together(named, self.sources, self.config.locale)
-            left = max(left, min(self.free, wanted))
+        near = with_first(
+            exact_matches, worth_adding(candidates, self._pinned, nearest, self.policy.near, query)
+        )
+        if exact_matches:  # it says the same in no other words: what is free is there for it
+            cost = cost_together(exact_matches, self.sources, self.config.locale)
+            left = max(left, min(self.free, cost))
         least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
-        made = self._nominate(near, query, least, is_bought=True)
-        may = talks and not (stands and made.missed)
-        if may and self._goes_back(found, query, sent, self.policy.may_go_back):
+        nomination = self._nominate(near, query, least, is_bought=True)
+        may = talks and not (stands and nomination.missed)
+        if may and self._goes_back(candidates, query, sent_entries, self.policy.may_go_back):
             share = self.policy.filled if stands else self.policy.refilled
-            free = made.left + left - least
+            free = nomination.left + left - least
             most = left - int(free * (1 - share))
-            near, made = new, self._nominate(new, query, most, is_bought=True)
-            made.missed = False  # for what may be needed, nothing gives way
-        pinned = nearest_pinned(found, self._pinned, query)
+            near, nomination = new, self._nominate(new, query, most, is_bought=True)
+            nomination.missed = False  # for what may be needed, nothing gives way
+        pinned = nearest_pinned(candidates, self._pinned, query)
         self.out.near_pin = (pinned.id, pinned.score) if pinned is not None else None
         self.out.near_share = self.policy.near
-        there = {each.id for each in near} | self._pinned
+        there = {candidate.id for candidate in near} | self._pinned
         sources, locale = self.sources, self.config.locale
-        far = [each for each in found if each.id not in there]
-        made.decisions += (lost_decision(each, sources, locale, NOT_NEARER) for each in far)
-        return made
+        far = [candidate for candidate in candidates if candidate.id not in there]
+        nomination.decisions += (
+            lost_decision(candidate, sources, locale, NOT_NEARER) for candidate in far
+        )
+        return nomination
 
     def _nominate(
         self,
-        found: Sequence[Candidate],
+        candidates: Sequence[Candidate],
         query: str,
         left: int,
         *,
@@ -496,12 +518,12 @@ class _Assembly:
         most = left
         if is_bought:
             most = self.cutter.affordable(
-                self.out.cut, found, left, self.named, goes_back=goes_back
+                self.out.cut, candidates, left, self.named, goes_back=goes_back
             )
         if most < left:
             left, why = most, OVER_CREDIT
         return nominate(
-            found,
+            candidates,
             query,
             left=left,
             most=self.config.prune.max_retrieved_chunks,
@@ -522,14 +544,16 @@ class _Assembly:
         """Whether a turn begins with this call, or what it needs is chosen once more: its app recorded more for it."""
         return self.sources.has_news or self.line.task == len(self.line.groups) - 1
 
-    def _pin_of(self, chosen: Sequence[Candidate]) -> Pin | None:
+    def _pin_of(self, candidates: Sequence[Candidate]) -> Pin | None:
         tells = self.policy is TOOLS and self.own not in self.held.pins
-        shown = {each.snippet.evidence_id for each in chosen if each.stored}
-        steps = [s for s in self.steps_out if tells and not (s and shown.issuperset(s))]
-        return pin_of(chosen, self.config.locale, self.today, steps)
+        evidence_ids = {
+            candidate.snippet.evidence_id for candidate in candidates if candidate.stored
+        }
+        steps = [s for s in self.steps_out if tells and not (s and evidence_ids.issuperset(s))]
+        return pin_of(candidates, self.config.locale, self.today, steps)
 
     def _inject(
-        self, contexts: dict[str, str], chosen: list[Candidate], room: int
+        self, contexts: dict[str, str], candidates: list[Candidate], room: int
     ) -> frozenset[str]:
         """Put the sections together; facts that do not fit after all go, the worst first.
 
@@ -537,20 +561,20 @@ class _Assembly:
         """
         out, must = self.out, self.chooser.must
         room += out.standing.tokens
-        chosen.sort(key=lambda candidate: (candidate.priority not in must, -candidate.score))
+        candidates.sort(key=lambda candidate: (candidate.priority not in must, -candidate.score))
         while True:
-            pin, loose = parted(chosen, self._pin_of if self.own else None)
+            pin, loose = parted(candidates, self._pin_of if self.own else None)
             contexts.pop(FACTS, None)
             if loose:
                 contexts[FACTS] = knowledge(loose, self.config.locale, self.today)
             out.texts = texts_of(contexts, self.config.placement, self.config.locale)
-            told = [*filter(None, out.texts), *([pin.text] if pin is not None else ())]
-            text = "\n\n".join(told)
-            tokens = self.sources.count(f"\n\n{text}") + len(told) * FRAMING if text else 0
+            texts = [*filter(None, out.texts), *([pin.text] if pin is not None else ())]
+            text = "\n\n".join(texts)
+            tokens = self.sources.count(f"\n\n{text}") + len(texts) * FRAMING if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
-            if chosen and chosen[-1].priority not in must:
-                chosen.pop()
+            if candidates and candidates[-1].priority not in must:
+                candidates.pop()
             elif pin is not None and pin.steps:
                 self.steps_out = []
             elif contexts.keys() - {FACTS} == out.standing.contexts.keys() and all(
@@ -564,6 +588,6 @@ class _Assembly:
         if pin is not None:
             out.pins[self.own] = pin
         out.contexts = contexts
-        went = [candidate.id for candidate in chosen]
+        went = [candidate.id for candidate in candidates]
         out.count_injected(loose, went)
         return frozenset(went)

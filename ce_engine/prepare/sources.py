@@ -88,16 +88,16 @@ class CandidateSources:
     says: Callable[[MessageItem], object] | None = None
     day_of: Callable[[MessageItem], str] = lambda _: ""
     said: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
-    results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _sent, _most: ()
+    results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _entries, _most: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
-    settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
+    settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda candidates: candidates
     materials: Sequence[Material] = ()
     whole: bool = False
     has_more: bool = False
     learns: bool = False
     has_news: bool = False
-    nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
-    around: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
+    nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _entries, _task_entry: 0.0
+    around: Callable[[str, frozenset[int], int], float] = lambda _query, _entries, _task_entry: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
     is_hidden: Callable[[str], bool] = lambda _: False
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple

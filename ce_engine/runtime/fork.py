@@ -18,8 +18,8 @@ def renew_after_fork(renew: Callable[[], None]) -> None:
 
 
 def _in_child() -> None:
-    for each, renew in list(_renewals.items()):
-        getattr(each, renew)()
+    for owner, renew in list(_renewals.items()):
+        getattr(owner, renew)()
 
 
 if hasattr(os, "register_at_fork"):

@@ -397,7 +397,7 @@ class Journal:
                     await settled(self._probe)
                     continue
                 try:
-                    return await self._written(group)
+                    return await self._write_once(group)
                 except _AgainError:
                     continue
                 except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
@@ -411,7 +411,7 @@ class Journal:
                 self._probe = None
                 own.set_result(None)
 
-    async def _written(self, group: WriteGroup) -> PutResult | None:
+    async def _write_once(self, group: WriteGroup) -> PutResult | None:
         """Ask the store once.
 
         Raises:
@@ -440,11 +440,11 @@ class Journal:
         except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
             self._refuse(group, error)
         else:
-            self._taken(group)
+            self._note_success(group)
             return result
         return None
 
-    def _taken(self, group: WriteGroup) -> None:
+    def _note_success(self, group: WriteGroup) -> None:
         self._writes.reset()
         self._writing.answered(group.scope.key)
         if group.conflicts == 1:
@@ -471,10 +471,10 @@ def _code(error: Exception) -> str:
     return error.code if isinstance(error, ContextEngineError) else type(error).__name__
 
 
-def _checked(given: T, kind: Any) -> T:
-    if not isinstance(given, kind):
-        raise StoreError(f"the store gave {type(given).__name__}, expected {kind}")
-    return given
+def _checked(answer: T, kind: Any) -> T:
+    if not isinstance(answer, kind):
+        raise StoreError(f"the store gave {type(answer).__name__}, expected {kind}")
+    return answer
 
 
 def _keys(group: WriteGroup) -> list[str]:

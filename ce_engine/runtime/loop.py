@@ -49,7 +49,7 @@ class LoopThread:
         # In a context of its own, or the loop would hold the first caller's for ever.
         loop = Context().run(asyncio.new_event_loop)
 
-        def run(_held: object) -> None:
+        def run(_tasks: object) -> None:
             asyncio.set_event_loop(loop)
             try:
                 loop.run_forever()

@@ -71,19 +71,19 @@ def is_own_call() -> bool:
 
 
 async def ask(
-    llm: LlmAdapter, request: LlmRequest, failure: type[ContextEngineError], who: str
+    llm: LlmAdapter, request: LlmRequest, failure: type[ContextEngineError], subject: str
 ) -> LlmResponse:
     """Make a call of the engine's own, and note what it used; without `own_calls` around, nothing is noted.
 
     Raises:
-        ContextEngineError: of the type `failure`; `who` failed, and with what, but not its words: they
+        ContextEngineError: of the type `failure`; `subject` failed, and with what, but not its words: they
             may quote what it was asked.
     """
     try:
         response = await llm.generate(request)
     except Exception as error:
         raise failure(
-            f"{who} failed with {type(error).__name__}; look at its LlmAdapter"
+            f"{subject} failed with {type(error).__name__}; look at its LlmAdapter"
         ) from error
     if (calls := _under_way.get()) is not None:
         calls.append(OwnCall(request, response))

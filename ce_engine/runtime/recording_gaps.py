@@ -87,9 +87,9 @@ class Gaps:
     def pop(self, scope: Scope) -> list[Gap]:
         """Those that may be named now that the store has taken a group of this session."""
         own = self._refused.pop(scope.key, None)
-        named = [*self._others.values(), *([own] if own is not None else [])]
+        gaps = [*self._others.values(), *([own] if own is not None else [])]
         self._others.clear()
-        return named
+        return gaps
 
     def _has(self, scope: Scope) -> bool:
         return scope.key in self._refused or scope.key in self._others

@@ -151,7 +151,7 @@ class ScopedVariable(Generic[T]):
         now = self._var.get()
         with suppress(ValueError):  # another context: there nothing was set
             self._var.reset(entered.token)
-            self._var.set(tuple(each for each in now if each is not block))
+            self._var.set(tuple(other_block for other_block in now if other_block is not block))
 
     def get(self, context: Context | None = None, asked: Context | None = None) -> T | None:
         """What is said here, or was in another `context`.
@@ -165,18 +165,18 @@ class ScopedVariable(Generic[T]):
     ) -> tuple[T | None, bool]:
         """(the same, whether that is a guess: who asks may have been begun by the generator's caller)."""
         if context is not None:
-            found = self._judge(context.get(self._var, ()))
-            return found.said, found.is_guess
+            verdict = self._judge(context.get(self._var, ()))
+            return verdict.said, verdict.is_guess
         if (block := self._on_stack()) is not None:
             return block.said, block.is_guess
         blocks = self._var.get()
-        found = self._judge(blocks)
-        if asked is not None and (found.said is None or found.is_guess):
+        verdict = self._judge(blocks)
+        if asked is not None and (verdict.said is None or verdict.is_guess):
             return self.heard(asked)
-        if (doubt := found.doubt) is not None:  # keep to it in this task; in its own it is void
-            kept = _Block(found.said, doubt.owner, doubt.place, is_sure=True, is_guess=True)
-            self._var.set((*blocks, kept))
-        return found.said, found.is_guess
+        if (doubt := verdict.doubt) is not None:  # keep to it in this task; in its own it is void
+            kept_block = _Block(verdict.said, doubt.owner, doubt.place, is_sure=True, is_guess=True)
+            self._var.set((*blocks, kept_block))
+        return verdict.said, verdict.is_guess
 
     def is_lost(self) -> bool:
         """Whether who began this task or thread may have been told something that nobody can tell any more."""
@@ -199,24 +199,28 @@ class ScopedVariable(Generic[T]):
         unset(self._var, token)
 
     def _of(self, frame: FrameType) -> _Opened[T] | None:
-        found = self._opened.get(id(frame))
-        return None if found is None else found()
+        reference = self._opened.get(id(frame))
+        return None if reference is None else reference()
 
     def _begin(self, frame: FrameType) -> _Opened[T]:
         opened, key = _Opened[T](frame), id(frame)
 
-        def forget(gone: weakref.ref[_Opened[T]]) -> None:
-            if self._opened.get(key) is gone:
+        def forget(reference: weakref.ref[_Opened[T]]) -> None:
+            if self._opened.get(key) is reference:
                 del self._opened[key]
 
         self._opened[key] = weakref.ref(opened, forget)
         return opened
 
     def _on_stack(self) -> _Block[T] | None:
-        known = self._opened
-        frame: FrameType | None = sys._getframe(1) if known else None  # noqa: SLF001 - who runs counts
+        references = self._opened
+        frame: FrameType | None = sys._getframe(1) if references else None  # noqa: SLF001 - who runs counts
         while frame is not None:
-            if id(frame) in known and (opened := self._of(frame)) is not None and opened.blocks:
+            if (
+                id(frame) in references
+                and (opened := self._of(frame)) is not None
+                and opened.blocks
+            ):
                 return opened.blocks[-1]
             frame = frame.f_back
         return None
@@ -233,14 +237,14 @@ class ScopedVariable(Generic[T]):
                 base = block
                 break
             # Of one generator the innermost counts: it was open when this context was copied.
-            if all(block.owner != each.owner for each in doubtful):
+            if all(block.owner != doubt.owner for doubt in doubtful):
                 doubtful.append(block)
-        said, is_guess = (None, False) if base is None else (base.said, base.is_guess)
-        voices = {each.said for each in doubtful}
-        if not any(each.is_open for each in doubtful):
-            was_lost = is_guess and said is None
-            return _Found(said, None, is_guess, is_lost=was_lost or not voices <= {said})
-        if len(voices) == 1 and (said in voices or any(each.is_at_work for each in doubtful)):
+        value, is_guess = (None, False) if base is None else (base.said, base.is_guess)
+        voices = {doubt.said for doubt in doubtful}
+        if not any(doubt.is_open for doubt in doubtful):
+            was_lost = is_guess and value is None
+            return _Found(value, None, is_guess, is_lost=was_lost or not voices <= {value})
+        if len(voices) == 1 and (value in voices or any(doubt.is_at_work for doubt in doubtful)):
             return _Found(doubtful[0].said, doubtful[0], is_guess=True, is_lost=False)
         return _Found(None, doubtful[0], is_guess=True, is_lost=True)
 
@@ -254,11 +258,11 @@ def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
         return entered.pop()
     frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
     here = place_here()
-    for each in reversed(entered):
-        owner = None if each.opened is None else each.opened.frame
-        if owner is frame and (frame is not None or each.place == here):
-            entered.remove(each)
-            return each
+    for entry in reversed(entered):
+        owner = None if entry.opened is None else entry.opened.frame
+        if owner is frame and (frame is not None or entry.place == here):
+            entered.remove(entry)
+            return entry
     return entered.pop()
 
 
@@ -278,8 +282,8 @@ def asked_here() -> Context | None:
 @contextmanager
 def handing_over() -> Iterator[None]:
     """What a generator's block says is not in doubt in tasks that begin inside; no `yield` is to be."""
-    told = [v for v in _all if v.is_on_stack()]
-    tokens = [(v, v.settle(*v.heard())) for v in told]
+    variables = [v for v in _all if v.is_on_stack()]
+    tokens = [(v, v.settle(*v.heard())) for v in variables]
     try:
         yield
     finally:

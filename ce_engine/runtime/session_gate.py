@@ -68,10 +68,10 @@ class Gate:
     def _leave(self, key: Hashable, room: _Room, lane: Hashable) -> None:
         room.inside.discard(lane)
         for place in list(room.queue):
-            wanted, most, turn = place
-            if wanted not in room.inside and len(room.inside) < most:
+            waiting_lane, most, turn = place
+            if waiting_lane not in room.inside and len(room.inside) < most:
                 room.queue.remove(place)
-                room.inside.add(wanted)
+                room.inside.add(waiting_lane)
                 if not turn.done():
                     turn.set_result(None)
         if not room.inside and not room.queue and self._rooms.get(key) is room:

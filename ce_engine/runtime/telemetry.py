@@ -83,8 +83,8 @@ class TelemetryGuard:
         finally:
             unset(_open, token)
             if opened.is_told:
-                found = opened.attributes, error, opened.parts
-                self._tell(Operation(name, started, time_ns(), *found))
+                outcome = opened.attributes, error, opened.parts
+                self._tell(Operation(name, started, time_ns(), *outcome))
 
     def count(self, name: CountName, attributes: Mapping[str, Attribute], amount: int = 1) -> None:
         """Hand on that something happened."""

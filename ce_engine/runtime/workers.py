@@ -62,10 +62,10 @@ class Workers:
         except RuntimeError:  # the interpreter is ending, or has too many: here, then
             with self._changed:
                 self._threads -= 1
-                mine = [job for job in self._jobs if job[0] is future]
-                for job in mine:
+                own_jobs = [job for job in self._jobs if job[0] is future]
+                for job in own_jobs:
                     self._jobs.remove(job)
-            for job in mine:
+            for job in own_jobs:
                 _do(*job)
 
     def _work(self) -> None:

@@ -71,12 +71,14 @@ def _door(method: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(method)
         return {name: (_check(hints[name]), hints[name]) for name in names if name in hints}
 
-    def seen(args: tuple[Any, ...], more: dict[str, Any]) -> list[Any]:
-        known = checks()
-        for name in more.keys() & known.keys():
-            more[name] = _checked(method.__name__, name, *known[name], more[name])
+    def check_arguments(args: tuple[Any, ...], more: dict[str, Any]) -> list[Any]:
+        checks_by_name = checks()
+        for name in more.keys() & checks_by_name.keys():
+            more[name] = _checked(method.__name__, name, *checks_by_name[name], more[name])
         return [
-            _checked(method.__name__, name, *known[name], value) if name in known else value
+            _checked(method.__name__, name, *checks_by_name[name], value)
+            if name in checks_by_name
+            else value
             for name, value in zip(names, args, strict=False)
         ] + list(args[len(names) :])
 
@@ -84,13 +86,13 @@ def _door(method: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(method)
         async def door(*args: Any, **more: Any) -> Any:
-            return await method(*seen(args, more), **more)
+            return await method(*check_arguments(args, more), **more)
 
     else:
 
         @wraps(method)
         def door(*args: Any, **more: Any) -> Any:
-            return method(*seen(args, more), **more)
+            return method(*check_arguments(args, more), **more)
 
     vars(door)["is_door"] = True
     return door
@@ -100,10 +102,11 @@ def _checked(method: str, name: str, check: Check, hint: Any, value: Any) -> Any
     try:
         return check(value)
     except TypeError as error:
-        wanted, found = _worded(hint), str(error) or type(value).__name__
-        cure = next((CURES[word] for word in CURES if word in wanted), "")
+        wanted_text, found_text = _worded(hint), str(error) or type(value).__name__
+        cure = next((CURES[word] for word in CURES if word in wanted_text), "")
         raise SchemaValidationError(
-            f"{method}({name}=...) takes {wanted}; found {found}" + (f": {cure}" if cure else "")
+            f"{method}({name}=...) takes {wanted_text}; found {found_text}"
+            + (f": {cure}" if cure else "")
         ) from None
 
 
@@ -151,8 +154,8 @@ def _parts(kind: type) -> dict[str, tuple[Check, Any]]:
     }
     return {
         name: (_check(hints[name]), hints[name])
-        for name, found in kinds.items()
-        if any(issubclass(each, (Enum, *FACTS)) for each in found)
+        for name, candidates in kinds.items()
+        if any(issubclass(candidate, (Enum, *FACTS)) for candidate in candidates)
     }
 
 
@@ -166,12 +169,12 @@ def _literal(inner: tuple[Any, ...]) -> Check:
 
 
 def _union(inner: tuple[Any, ...]) -> Check:
-    checks = [_check(each) for each in inner]
+    checks = [_check(hint) for hint in inner]
 
     def check(value: Any) -> Any:
-        for each in checks:
+        for inner_check in checks:
             with suppress(TypeError):
-                return each(value)
+                return inner_check(value)
         raise TypeError
 
     return check
@@ -183,23 +186,23 @@ def _items(kind: Any, inner: tuple[Any, ...]) -> Check:
     def check(value: Any) -> Any:
         if isinstance(value, str | bytes) or not isinstance(value, kind):
             raise TypeError
-        for n, each in enumerate(value):
+        for n, element in enumerate(value):
             try:
-                item(each)
+                item(element)
             except TypeError:
-                raise TypeError(f"{type(each).__name__} as item {n}") from None
+                raise TypeError(f"{type(element).__name__} as item {n}") from None
         return value
 
     return check
 
 
 def _tuple(inner: tuple[Any, ...]) -> Check:
-    checks = [_check(each) for each in inner]
+    checks = [_check(hint) for hint in inner]
 
     def check(value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != len(checks):
             raise TypeError
-        return tuple(each(item) for each, item in zip(checks, value, strict=True))
+        return tuple(inner_check(item) for inner_check, item in zip(checks, value, strict=True))
 
     return check
 
@@ -217,15 +220,15 @@ SHAPES: dict[Any, Callable[[tuple[Any, ...]], Check]] = {
 def _worded(hint: Any) -> str:
     """An annotation as a person reads it."""
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_worded(each) for each in get_args(hint))
+        return " or ".join(_worded(part) for part in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return f"{hint.__name__} ({', '.join(str(each.value) for each in hint)})"
+        return f"{hint.__name__} ({', '.join(str(member.value) for member in hint)})"
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"({', '.join(map(_worded, get_args(hint)))})"
     name = getattr(hint, "__name__", str(hint))
-    inner = [each for each in get_args(hint) if isinstance(each, type)]
+    inner = [part for part in get_args(hint) if isinstance(part, type)]
     if inner and get_origin(hint) is Sequence:
         return f"Sequence of {_worded(inner[0])}"
     return "None" if hint is types.NoneType else name

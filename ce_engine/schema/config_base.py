@@ -32,9 +32,9 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> str:
     for item in error.errors():
         place = ".".join(map(str, item["loc"])) or "(all)"
         if item["type"] == "extra_forbidden":
-            known = ", ".join(sorted(kind.model_fields))
-            lines.append(f"{place} is no setting; known here: {known}")
+            names = ", ".join(sorted(kind.model_fields))
+            lines.append(f"{place} is no setting; known here: {names}")
         else:
-            found = "" if item["type"] == "missing" else f", found {item['input']!r}"
-            lines.append(f"{place}: {item['msg'][0].lower()}{item['msg'][1:]}{found}")
+            input_text = "" if item["type"] == "missing" else f", found {item['input']!r}"
+            lines.append(f"{place}: {item['msg'][0].lower()}{item['msg'][1:]}{input_text}")
     return f"invalid {kind.__name__}: " + "; ".join(lines)

@@ -87,5 +87,5 @@ class Degradation:
     @property
     def payload(self) -> dict[str, str]:
         """What the event says: the code, the reason in one word, and what it is about."""
-        told = {"code": self.code, "reason": REASONS.get(self.code, "other")}
-        return {**told, "of": self.of} if self.of else told
+        payload = {"code": self.code, "reason": REASONS.get(self.code, "other")}
+        return {**payload, "of": self.of} if self.of else payload

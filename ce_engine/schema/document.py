@@ -83,12 +83,12 @@ class AttachmentRecord(Schema):
         """For people, on one line: `[image 640x480, png]`, `[file report.pdf, pdf, 3 pages]`."""
         of_image = f"{self.width}x{self.height}" if self.width and self.height else ""
         name = " ".join((self.name or "").split())
-        told = [" ".join(filter(None, (self.kind, name, of_image))), self.format or ""]
+        parts = [" ".join(filter(None, (self.kind, name, of_image))), self.format or ""]
         if self.pages:
-            told.append(f"{self.pages:,} page{'s' * (self.pages > 1)}")
+            parts.append(f"{self.pages:,} page{'s' * (self.pages > 1)}")
         elif self.size is not None and not of_image:
-            told.append(f"{self.size:,} byte{'s' * (self.size != 1)}")
-        return f"[{', '.join(filter(None, told))}]"
+            parts.append(f"{self.size:,} byte{'s' * (self.size != 1)}")
+        return f"[{', '.join(filter(None, parts))}]"
 
 
 class Message(Schema):
@@ -327,14 +327,14 @@ def shape_problems(document: SessionDocument, *, remote_refs: bool) -> list[str]
 
 def refs_of(document: SessionDocument) -> list[tuple[str, Ref]]:
     """All refs of a document, each with the place where it stands."""
-    found = [
+    refs = [
         (f"message {index}", ref)
         for index, message in enumerate(document.session.messages)
         for ref in message.refs or ()
     ]
-    found += [
+    refs += [
         (f"block {block.block_id!r}", ref)
         for block in document.context_blocks
         for ref in block.refs
     ]
-    return found
+    return refs

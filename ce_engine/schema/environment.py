@@ -31,5 +31,5 @@ KNOWN = {
 
 def unknown() -> dict[str, str]:
     """Variables that begin like ours and mean nothing here, each with the known one that is nearest."""
-    found = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in KNOWN)
-    return {name: next(iter(get_close_matches(name, KNOWN, n=1)), "") for name in found}
+    names = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in KNOWN)
+    return {name: next(iter(get_close_matches(name, KNOWN, n=1)), "") for name in names}

@@ -17,8 +17,8 @@ _NEWER = "c2:"
 
 def payload_mac(event: Event, key: bytes) -> str:
     """MAC of what a deletion erases of an event: payload, tags, meta, nonce; with these gone it tells nothing."""
-    whose = [event.account_id, event.user_id, event.session_id]
-    return _mac([event.nonce, event.payload, event.tags, event.meta, whose], key, b"payload-2")
+    owner = [event.account_id, event.user_id, event.session_id]
+    return _mac([event.nonce, event.payload, event.tags, event.meta, owner], key, b"payload-2")
 
 
 def _older_payload_mac(event: Event, key: bytes) -> str:
@@ -117,14 +117,14 @@ def verify_log(
         unverified.append(
             f"tags and counts of {older} events: an older release wrote them, without MACs"
         )
-    named = [
+    named_deletions = [
         Deletion(e.seq or 0, e.ts, str(e.payload.get("what")), e.payload.get("evidence_id"))
         for e in deletions
     ]
     return Verification(
         len(events),
         min(wrong, default=None),
-        tuple(named),
+        tuple(named_deletions),
         payloads.count(None),
         content.rows,
         content.wrong,
@@ -134,8 +134,8 @@ def verify_log(
 
 def _emptied(deletions: Sequence[Event]) -> set[int]:
     """The numbers of the events that went with deleted evidence; a deletion names earlier ones only."""
-    named = ((event.seq or 0, event.payload.get("events", ())) for event in deletions)
-    return {n for seq, events in named for n in events if isinstance(n, int) and n < seq}
+    pairs = ((event.seq or 0, event.payload.get("events", ())) for event in deletions)
+    return {n for seq, events in pairs for n in events if isinstance(n, int) and n < seq}
 
 
 def _payload_fits(
@@ -150,5 +150,5 @@ def _payload_fits(
         return is_empty
     if key is None or not event.payload_mac:
         return None
-    made = (_older_payload_mac if older else payload_mac)(event, key)
-    return made == event.payload_mac
+    mac = (_older_payload_mac if older else payload_mac)(event, key)
+    return mac == event.payload_mac

@@ -51,8 +51,8 @@ def expanded(pattern: str) -> int:
 def _end(pattern: str, at: int) -> int:
     if pattern[at] == "\\":
         return at + 2
-    if pattern[at] == "[" and (found := _SET.match(pattern, at)):
-        return found.end()
+    if pattern[at] == "[" and (match := _SET.match(pattern, at)):
+        return match.end()
     return at + 1
 
 

@@ -35,14 +35,14 @@ def json_locations(paths: Iterable[str], value: object) -> dict[Place, str]:
     kinds: dict[float, list[str]] = {LINEAR_S: [], LOOKUP_S: []}
     for path in (ordered := list(paths)):
         kinds[seconds_for(path)].append(path)
-    found: dict[str, list[Place]] = {}
+    places: dict[str, list[Place]] = {}
     for path in kinds[LINEAR_S]:
-        found |= _found([path], value, LINEAR_S)
-    found |= _found(kinds[LOOKUP_S], value, LOOKUP_S)
-    return {place: path for path in ordered for place in found[path]}
+        places |= _search([path], value, LINEAR_S)
+    places |= _search(kinds[LOOKUP_S], value, LOOKUP_S)
+    return {place: path for path in ordered for place in places[path]}
 
 
-def _found(paths: Sequence[str], value: object, most: float) -> dict[str, list[Place]]:
+def _search(paths: Sequence[str], value: object, most: float) -> dict[str, list[Place]]:
     """Where each of some paths leads, which have so many seconds together."""
     from jsonpath import JSONPathError  # noqa: PLC0415 - slow to import, and rarely needed
 
@@ -88,14 +88,14 @@ def compiled(path: str) -> JSONPath:
     from jsonpath import JSONPathError  # noqa: PLC0415 - slow to import, and rarely needed
 
     try:
-        made: JSONPath = _environment().compile(path)
+        query: JSONPath = _environment().compile(path)
     except JSONPathError as error:
         reason = error.args[0] if error.args else "malformed"  # its str() can fail
         raise SelectorResolveError(
             f"selector {f'json:{path}'!r} is no JSONPath (RFC 9535): {reason}. It begins "
             "with $, for example json:$.items[0].name"
         ) from error
-    return made
+    return query
 
 
 @lru_cache(256)

@@ -56,12 +56,12 @@ def is_deep(value: Any) -> bool:
     """Whether data is nested deeper than what is stored may be; so is what holds itself."""
     ahead = [(value, 1)]
     while ahead:
-        each, depth = ahead.pop()
-        if not isinstance(each, dict | list | tuple):
+        item, depth = ahead.pop()
+        if not isinstance(item, dict | list | tuple):
             continue
         if depth > MAX_DEPTH:
             return True
-        inside = each.values() if isinstance(each, dict) else each
+        inside = item.values() if isinstance(item, dict) else item
         ahead += [(child, depth + 1) for child in inside]
     return False
 

@@ -151,9 +151,13 @@ class MessageForest:
     def _far(self, n: int, parent: int) -> int:
         if parent < 0:
             return n
-        one = self._jump[parent]
-        two, depth = self._jump[one], self._depth
-        return two if depth[parent] - depth[one] == depth[one] - depth[two] else parent
+        first_jump = self._jump[parent]
+        second_jump, depth = self._jump[first_jump], self._depth
+        return (
+            second_jump
+            if depth[parent] - depth[first_jump] == depth[first_jump] - depth[second_jump]
+            else parent
+        )
 
     def _chain_of(self, entry: Entry, n: int, parent: int) -> int:
         """The chain of its parent for the first that hangs there; others begin one, and tool results are one."""
@@ -168,7 +172,7 @@ class MessageForest:
             root = self._root[at]
             self._touched[root] = self._touched.get(root, 0) + 1
             edited = {self.entries[at].replaces, self.entries[root].replaces}
-            changed += [each for each in edited if each is not None]
+            changed += [position for position in edited if position is not None]
 
     def _add_to_lane(self, entry: Entry, parent: int) -> None:
         n = entry.n
@@ -254,12 +258,12 @@ class MessageForest:
         """Whether `n` is `tip` or before it."""
         if self._root[n] != self._root[tip]:
             return False
-        depth, wanted = self._depth, self._depth[n]
+        depth, target_depth = self._depth, self._depth[n]
         chains, chain = self._chain, self._chain[n]
-        while depth[tip] > wanted and chains[tip] != chain:
+        while depth[tip] > target_depth and chains[tip] != chain:
             far = self._jump[tip]
-            tip = far if depth[far] >= wanted else self.parents[tip]
-        return tip == n or (chains[tip] == chain and depth[tip] >= wanted)
+            tip = far if depth[far] >= target_depth else self.parents[tip]
+        return tip == n or (chains[tip] == chain and depth[tip] >= target_depth)
 
     @property
     def roots(self) -> Sequence[int]:
@@ -276,9 +280,9 @@ class MessageForest:
 
     def path(self, n: int) -> list[int]:
         """The entries from the root to `n`, in order of the conversation."""
-        found: list[int] = []
+        entries: list[int] = []
         while n >= 0:
-            found.append(n)
+            entries.append(n)
             n = self.parents[n]
-        found.reverse()
-        return found
+        entries.reverse()
+        return entries

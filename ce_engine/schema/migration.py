@@ -58,8 +58,10 @@ def _nest_session(doc: dict[str, Any]) -> list[str]:
         doc["session"] = {name: doc.pop(name) for name in flat}
         changes.append(f"moved into session: {', '.join(flat)}")
     evidences = doc.get("evidences")
-    if isinstance(evidences, list) and all(isinstance(each, dict) for each in evidences):
-        doc["evidences"] = {str(each.get("evidence_id", "")): each for each in evidences}
+    if isinstance(evidences, list) and all(isinstance(evidence, dict) for evidence in evidences):
+        doc["evidences"] = {
+            str(evidence.get("evidence_id", "")): evidence for evidence in evidences
+        }
         if len(doc["evidences"]) < len(evidences):
             raise SchemaValidationError(
                 "not a session document: two pieces of evidence have one evidence_id, or none has any"
@@ -115,15 +117,15 @@ class Migrator:
             raise SchemaValidationError(
                 f"not a session document: found {type(doc).__name__}, expected a JSON object"
             )
-        found = from_version if from_version is not None else doc.get("schema_version")
-        if not isinstance(found, str):
+        start_version = from_version if from_version is not None else doc.get("schema_version")
+        if not isinstance(start_version, str):
             raise SchemaValidationError(
-                f"not a session document: schema_version is {found!r}; expected a text such as "
+                f"not a session document: schema_version is {start_version!r}; expected a text such as "
                 f"{SCHEMA_VERSION!r}"
             )
-        if not self.can_migrate(found):
-            raise MigrationError(_unreadable(found, [*self._steps, SCHEMA_VERSION]))
-        data, version, changes = dict(doc), found, []
+        if not self.can_migrate(start_version):
+            raise MigrationError(_unreadable(start_version, [*self._steps, SCHEMA_VERSION]))
+        data, version, changes = dict(doc), start_version, []
         if version != SCHEMA_VERSION:
             data = deepcopy(data)
         while version != SCHEMA_VERSION:
@@ -131,7 +133,7 @@ class Migrator:
             changes += [f"schema_version {version} -> {following}", *step(data)]
             version = following
         return MigrateResult(
-            _validated({**data, "schema_version": version}), found, version, changes
+            _validated({**data, "schema_version": version}), start_version, version, changes
         )
 
 
@@ -145,10 +147,10 @@ def parse_document(data: Mapping[str, Any] | str | bytes) -> SessionDocument:
     if not isinstance(data, str | bytes):
         return Migrator().migrate(data).doc
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise SchemaValidationError(f"not a session document: no JSON ({error})") from error
-    return Migrator().migrate(found).doc
+    return Migrator().migrate(document).doc
 
 
 def _validated(data: dict[str, Any]) -> SessionDocument:

@@ -113,7 +113,7 @@ class RenderedBlock(Schema):
     priority: Priority
     rendered_content: str
     token_estimate: int
-    degradations: list[str] = Field(default_factory=list, exclude_if=lambda found: not found)
+    degradations: list[str] = Field(default_factory=list, exclude_if=lambda codes: not codes)
     """Codes of refs that could not be resolved."""
 
 
@@ -316,16 +316,16 @@ class Report(HtmlRepr, Schema):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
-def report_of(turn_id: str, stored: Mapping[str, Any]) -> Report | None:
+def report_of(turn_id: str, report: Mapping[str, Any]) -> Report | None:
     """The report of a turn as its row has it; `None` if none was stored.
 
     Raises:
         SchemaValidationError: a newer release wrote it.
     """
-    if "stable_prefix_hash" not in stored:  # every stored report has one
+    if "stable_prefix_hash" not in report:  # every stored report has one
         return None
     try:
-        return Report.model_validate({"turn_id": turn_id, **stored})
+        return Report.model_validate({"turn_id": turn_id, **report})
     except ValidationError as error:
         places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
         raise SchemaValidationError(

@@ -45,10 +45,10 @@ class RetentionRule(FrozenConfig):
 
     def fits(self, account_id: str, user_id: str, project_id: str) -> bool:
         """Whether it is for what is this owner's."""
-        wanted = (self.account_id, self.user_id, self.project_id)
+        rule_owner = (self.account_id, self.user_id, self.project_id)
         return all(
-            w is None or w == found
-            for w, found in zip(wanted, (account_id, user_id, project_id), strict=True)
+            rule_part is None or rule_part == part
+            for rule_part, part in zip(rule_owner, (account_id, user_id, project_id), strict=True)
         )
 
 
@@ -118,19 +118,19 @@ def expired_sessions(
         config: the rules.
         now: aware of its zone.
     """
-    found = []
-    seen: dict[tuple[int, str, str], int] = {}
+    expired = []
+    counts: dict[tuple[int, str, str], int] = {}
     for info, project in sorted(sessions, key=lambda pair: pair[0].updated_at, reverse=True):
         kind: RetentionKind = "ephemeral" if info.ephemeral else "session"
         rule = config.rule(kind, info.account_id, info.user_id, project)
         if rule is None:
             continue
         owner = (config.rules.index(rule), info.account_id, info.user_id)
-        newer = seen[owner] = seen.get(owner, 0) + 1
+        newer = counts[owner] = counts.get(owner, 0) + 1
         if _is_over(rule, info.updated_at, newer, now):
             owners = (info.account_id, info.user_id, info.session_id)
-            found.append(Expired(kind=kind, **dict(zip(_OWNER, owners, strict=True))))
-    return found
+            expired.append(Expired(kind=kind, **dict(zip(_OWNER, owners, strict=True))))
+    return expired
 
 
 _OWNER = ("account_id", "user_id", "session_id")

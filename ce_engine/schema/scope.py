@@ -33,10 +33,10 @@ class Scope:
         if self.session_id in ("", None):
             raise SchemaValidationError("a scope needs a session_id; found an empty one")
         for name in self.__slots__:
-            given = getattr(self, name)
-            if not isinstance(given, str):
-                object.__setattr__(self, name, _as_text(given))
-            check_encodable(name, given)
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                object.__setattr__(self, name, _as_text(value))
+            check_encodable(name, value)
 
     @classmethod
     def of_stored(
@@ -55,36 +55,36 @@ class Scope:
         return (self.account_id, self.user_id, self.session_id)
 
 
-def _as_text(given: object) -> object:
+def _as_text(value: object) -> object:
     """A number or a UUID as a text, `None` as nobody; anything else as it is."""
-    if given is None:
+    if value is None:
         return ""
-    is_number = isinstance(given, int | float) and not isinstance(given, bool) and isfinite(given)
-    return str(given) if is_number or isinstance(given, UUID) else given
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return str(value) if is_number or isinstance(value, UUID) else value
 
 
-def check_text(name: str, given: object) -> None:
+def check_text(name: str, value: object) -> None:
     """See that an id is a text: what is none would be found in no store.
 
     Raises:
         SchemaValidationError: it is none.
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise SchemaValidationError(
-            f"{name} is a {type(given).__name__}, expected a text, a number or a UUID"
+            f"{name} is a {type(value).__name__}, expected a text, a number or a UUID"
         )
 
 
-def check_encodable(name: str, given: object) -> None:
+def check_encodable(name: str, value: object) -> None:
     """See that an id can be written down: in every store, in a URL, on a terminal.
 
     Raises:
         SchemaValidationError: it has half of a surrogate pair, which is no character, or more than `MOST_ID_BYTES`.
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return
     try:
-        count = len(given) if given.isascii() else len(given.encode())
+        count = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError as error:
         raise SchemaValidationError(
             f"{name} has half of a surrogate pair at place {error.start}, which is no character and "

@@ -77,7 +77,7 @@ class RefSelector:
 
     def register(self, name: str, kind: SelectorKind) -> None:
         """Add a kind, or replace one; `name` is a word in small letters, else `SchemaValidationError`."""
-        methods = [callable(getattr(kind, each, None)) for each in ("parse", "find")]
+        methods = [callable(getattr(kind, method, None)) for method in ("parse", "find")]
         if not re.fullmatch("[a-z]+", name) or isinstance(kind, type) or not all(methods):
             raise SchemaValidationError(
                 "a kind of selector has a name in small letters, such as 'xpath', and is an object with "
@@ -101,8 +101,10 @@ class RefSelector:
             name, colon, argument = part.partition(":")
             kind = self._kinds.get(name) if colon else None
             if kind is None:
-                known = ", ".join(f"{name}:..." for name in self._kinds)
-                raise SelectorResolveError(f"selector {part!r} is of no known kind; known: {known}")
+                kind_names = ", ".join(f"{name}:..." for name in self._kinds)
+                raise SelectorResolveError(
+                    f"selector {part!r} is of no known kind; known: {kind_names}"
+                )
             parsed.append(ParsedSelector(name, kind.parse(argument)))
         return parsed
 
@@ -118,8 +120,8 @@ class RefSelector:
         try:
             with within(min(most, seconds_left() or most)):
                 for parsed in parts:
-                    found = self._kinds[parsed.type].find(content, parsed.params)
-                    spans = list(_common(spans, _outermost(found)))
+                    matches = self._kinds[parsed.type].find(content, parsed.params)
+                    spans = list(_common(spans, _outermost(matches)))
         except TimeUpError as error:
             raise SelectorResolveError(
                 f"selector {selector!r} was given up after {most} s; name lines, or fewer parts"
@@ -143,18 +145,18 @@ def _is_linear(part: ParsedSelector) -> bool:
 
 def _outermost(spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The spans in order, without those that lie in another one."""
-    kept: list[TextSpan] = []
+    outer: list[TextSpan] = []
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
-        if not kept or span.end > kept[-1].end:
-            kept.append(span)
-    return kept
+        if not outer or span.end > outer[-1].end:
+            outer.append(span)
+    return outer
 
 
-def _common(ours: Sequence[TextSpan], theirs: Sequence[TextSpan]) -> Iterator[TextSpan]:
+def _common(left: Sequence[TextSpan], right: Sequence[TextSpan]) -> Iterator[TextSpan]:
     """What lies in both; a span that is kept whole keeps its `text`. Both are in order."""
     i = j = 0
-    while i < len(ours) and j < len(theirs):
-        a, b = ours[i], theirs[j]
+    while i < len(left) and j < len(right):
+        a, b = left[i], right[j]
         start, end = max(a.start, b.start), min(a.end, b.end)
         if start < end:
             whole = (s.text for s in (a, b) if (s.start, s.end) == (start, end))
@@ -284,20 +286,20 @@ class _Places:
 
     def _members(self, start: int) -> dict[str | int, int]:
         """Key or index -> where the value begins; of equal keys the last one counts, as in `json`."""
-        found: dict[str | int, int] = {}
-        named = self._text[start] == "{"
+        members: dict[str | int, int] = {}
+        is_object = self._text[start] == "{"
         at = self._skip(start + 1)
         while self._text[at] not in "]}":
             breathe()
-            key: str | int = len(found)
-            if named:
+            key: str | int = len(members)
+            if is_object:
                 key, at = self._decode(self._text, at)
                 at = self._skip(self._skip(at) + 1)
-            found[key] = at
+            members[key] = at
             at = self._skip(self._decode(self._text, at)[1])
             if self._text[at] == ",":
                 at = self._skip(at + 1)
-        return found
+        return members
 
     def _skip(self, at: int) -> int:
         while at < len(self._text) and self._text[at] in " \t\r\n":
@@ -314,12 +316,12 @@ def _check_size(name: str, content: str) -> None:
 
 
 def _bounded(spans: Iterable[TextSpan]) -> list[TextSpan]:
-    found = list(islice(spans, MAX_MATCHES + 1))
-    if len(found) > MAX_MATCHES:
+    matches = list(islice(spans, MAX_MATCHES + 1))
+    if len(matches) > MAX_MATCHES:
         raise SelectorResolveError(
             f"the selector matches at more than {MAX_MATCHES:,} places; name fewer"
         )
-    return found
+    return matches
 
 
 KINDS: Mapping[str, SelectorKind] = {

@@ -26,7 +26,7 @@ _Run = Annotated[tuple[str, int], _FromList]
 
 def _part(ref: list[str | int]) -> list[str | int]:
     """An id, and the sentences of it."""
-    if not [type(each) for each in ref[:2]] == [str, int] or str in map(type, ref[1:]):
+    if not [type(item) for item in ref[:2]] == [str, int] or str in map(type, ref[1:]):
         raise ValueError
     return ref
 
@@ -116,15 +116,15 @@ def readable(row: TurnRow) -> TurnRow:
 
 def damaged_fields(row: TurnRow) -> Sequence[str]:
     """The fields at which a turn's report, as `readable` gives it, is damaged; nothing if it is not."""
-    found = row.report.get("damaged", ()) if DAMAGED in row.report.get("errors", ()) else ()
-    return found if isinstance(found, list) else ()
+    fields = row.report.get("damaged", ()) if DAMAGED in row.report.get("errors", ()) else ()
+    return fields if isinstance(fields, list) else ()
 
 
 def _wrong_fields(turn_id: str, report: object) -> list[str]:
     if not isinstance(report, dict) or "damaged" in report:
         return ["report"]
-    found = _wrong(_REPORT, {"turn_id": turn_id, **report}, strict=True)
-    return found or _wrong(_EXTRA, report.get("extra", {}), "extra")
+    names = _wrong(_REPORT, {"turn_id": turn_id, **report}, strict=True)
+    return names or _wrong(_EXTRA, report.get("extra", {}), "extra")
 
 
 def _wrong(
@@ -134,8 +134,8 @@ def _wrong(
     try:
         shape.validate_python(value, strict=strict)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        places = [each["loc"] for each in found if each["type"] != _NEWER]
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        places = [detail["loc"] for detail in errors if detail["type"] != _NEWER]
         # A name that is no Unicode text stands at no place.
         return [name or (str(place[0]) if place else "report") for place in places]
     return []

@@ -16,12 +16,12 @@ _caches: WeakSet[Any] = WeakSet()
 def text_cache(maxsize: int) -> Callable[[Function], Function]:
     """As `functools.lru_cache`, for a function of texts; `forget_texts` empties it."""
 
-    def made(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         cached = lru_cache(maxsize)(function)
         _caches.add(cached)
         return cast("Function", cached)
 
-    return made
+    return decorate
 
 
 def forget_texts() -> None:

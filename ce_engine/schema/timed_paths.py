@@ -51,9 +51,11 @@ class TimedEnvironment(JSONPathEnvironment):
 def is_linear(path: Any) -> bool:
     """Whether a path looks at each value of the data a few times at most: no filter, one name a step, one `..`."""
     segments = path.segments
-    descents = sum(isinstance(each, JSONPathRecursiveDescentSegment) for each in segments)
-    named = all(len(each.selectors) == 1 for each in segments)
-    return descents <= 1 and named and not any(isinstance(s.selectors[0], Filter) for s in segments)
+    descents = sum(isinstance(segment, JSONPathRecursiveDescentSegment) for segment in segments)
+    is_named = all(len(segment.selectors) == 1 for segment in segments)
+    return (
+        descents <= 1 and is_named and not any(isinstance(s.selectors[0], Filter) for s in segments)
+    )
 
 
 def _time(path: JSONPath) -> None:
@@ -74,9 +76,9 @@ def _timed(kind: type[JSONPathSelector]) -> type[JSONPathSelector]:
 
     def timed(self: JSONPathSelector, node: JSONPathMatch) -> Iterable[JSONPathMatch]:
         breathe()
-        for found in resolve(self, node):
+        for match in resolve(self, node):
             breathe()
-            yield found
+            yield match
 
     return type(kind.__name__, (kind,), {"__slots__": (), "resolve": timed, "is_timed": True})
 

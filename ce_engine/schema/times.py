@@ -19,11 +19,11 @@ def parse_time(text: object) -> datetime | None:
     if not _DATE.match(str(text)):
         return None
     with suppress(ValueError, OverflowError):
-        found = datetime.fromisoformat(str(text))
-        if found.tzinfo is None:
-            return found.replace(tzinfo=UTC)
-        found.astimezone(UTC)
-        return found
+        moment = datetime.fromisoformat(str(text))
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=UTC)
+        moment.astimezone(UTC)
+        return moment
     return None
 
 

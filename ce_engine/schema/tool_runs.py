@@ -83,9 +83,9 @@ def _mcp_text(result: Mapping[str, Any]) -> str:
         text = resource.get("text")
         if text is None:
             size = len(resource.get("data") or resource.get("blob") or "") * 3 // 4
-            what = [part.get("type"), resource.get("mimeType"), resource.get("uri")]
-            told = " ".join(str(item) for item in what if item)
-            text = f"[{told}, {size} bytes]" if size else f"[{told}]"
+            details = [part.get("type"), resource.get("mimeType"), resource.get("uri")]
+            label = " ".join(str(item) for item in details if item)
+            text = f"[{label}, {size} bytes]" if size else f"[{label}]"
         parts.append(text)
     if not parts and result.get("structuredContent") is not None:
         return json.dumps(result["structuredContent"], ensure_ascii=False, default=str)

@@ -50,4 +50,4 @@ class Trace(HtmlRepr, Schema):
     evidence: list[EvidenceTrace] = Field(default_factory=list)
     seen_by: list[str] = Field(default_factory=list)
     asked_for: list[ToolCall] = Field(default_factory=list)
-    quotes_none: bool = Field(default=False, exclude_if=lambda found: not found)
+    quotes_none: bool = Field(default=False, exclude_if=lambda value: not value)

@@ -70,11 +70,11 @@ class OwnList:
 
     def _alike(self, messages: Sequence[HostMessage], places: Sequence[int | None]) -> int:
         """How many leading messages are those of the list before."""
-        known = self.places
-        if known == places[: len(known)]:
-            same = len(known)
+        old_places = self.places
+        if old_places == places[: len(old_places)]:
+            same = len(old_places)
         else:
-            pairs = zip(known, places, strict=False)
+            pairs = zip(old_places, places, strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return next(
             (
@@ -109,12 +109,12 @@ class WholeTalk:
             rows: of the session; those that were here before are not looked at again.
             tokens: of a message.
         """
-        before, known = self.tokens, self.head
+        before, old_head = self.tokens, self.head
         for row in rows[self.rows :]:
             if row.lane_key == lane and not row.aside:
                 self.tokens += tokens(row)
         self.rows, self.head = len(rows), head
-        prefix = None if known is None else head[1] + before if head == known else 0
+        prefix = None if old_head is None else head[1] + before if head == old_head else 0
         return head[1] + self.tokens, prefix
 
 

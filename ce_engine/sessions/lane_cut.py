@@ -35,8 +35,8 @@ class LaneCut:
         for mark in standing:
             if mark.anchor_message_id not in at:
                 continue
-            known = best.get(mark.kind)
-            if known is None or at[mark.anchor_message_id] > at[known.anchor_message_id]:
+            best_mark = best.get(mark.kind)
+            if best_mark is None or at[mark.anchor_message_id] > at[best_mark.anchor_message_id]:
                 best[mark.kind] = mark
         drop, shorten = best.get("drop"), best.get("shorten")
         return CutMarks(

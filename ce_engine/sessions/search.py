@@ -73,14 +73,14 @@ class SessionIndex:
                 )
             self._indexed += 1
         meaning = self._of_messages(query, vectors)
-        found = self._messages.search(
+        hits = self._messages.search(
             query, limit=limit, exclude=exclude, among=among, meaning=meaning
         )
         quoted = quotes(query)
         if not quoted:  # most often
-            return [*found]
-        said = [(hit.n, hit.score, self.rows[hit.n].message.content) for hit in found]
-        return _with_gains(quoted, said)
+            return [*hits]
+        scored_texts = [(hit.n, hit.score, self.rows[hit.n].message.content) for hit in hits]
+        return _with_gains(quoted, scored_texts)
 
     def search_documents(
         self, query: str, limit: int, vectors: Vectors | None = None
@@ -98,15 +98,15 @@ class SessionIndex:
                 )
             self._indexed_documents += 1
         meaning = self._of_documents(query, vectors)
-        found = self._documents.search(query, limit=limit, meaning=meaning)
-        if not found:
+        hits = self._documents.search(query, limit=limit, meaning=meaning)
+        if not hits:
             return []
-        ids, share = [self.document_ids[hit.n] for hit in found], self._share(query)
-        said = [
+        ids, share = [self.document_ids[hit.n] for hit in hits], self._share(query)
+        scored_texts = [
             (name, hit.score * share, self.evidence[name].evidence.content)
-            for name, hit in zip(ids, found, strict=True)
+            for name, hit in zip(ids, hits, strict=True)
         ]
-        return _with_gains(quotes(query), said)
+        return _with_gains(quotes(query), scored_texts)
 
     def explain(self, query: str, name: str, vectors: Vectors | None = None) -> dict[str, float]:
         """What the score of a message or of evidence is made of, by its id; after a search."""
@@ -126,8 +126,10 @@ class SessionIndex:
 
     def _share(self, query: str) -> float:
         """What scores of documents count beside those of messages: less where they know less of the question."""
-        known = self._messages.share_known(query, 2)  # the question is one of them
-        return min(1.0, self._documents.share_known(query) / known) if known else 1.0
+        message_share = self._messages.share_known(query, 2)  # the question is one of them
+        return (
+            min(1.0, self._documents.share_known(query) / message_share) if message_share else 1.0
+        )
 
     def forget_document(self, evidence_id: str) -> None:
         """The content of evidence stands in a message, and is searched there."""
@@ -143,11 +145,11 @@ class SessionIndex:
 
 
 def _with_gains(
-    quoted: Sequence[str], found: list[tuple[Name, float, str]]
+    quoted: Sequence[str], scored_texts: list[tuple[Name, float, str]]
 ) -> list[tuple[Name, float]]:
     """The same, best first, where texts gain that say what is quoted."""
-    scored = [(name, score + gain(quoted, text)) for name, score, text in found]
-    return sorted(scored, key=lambda each: -each[1]) if quoted else scored
+    scored = [(name, score + gain(quoted, text)) for name, score, text in scored_texts]
+    return sorted(scored, key=lambda pair: -pair[1]) if quoted else scored
 
 
 def page(text: str) -> str:

@@ -66,11 +66,11 @@ class ViewCache:
     def put(self, view: SessionView) -> list[SessionView]:
         """Keep a view, or count again one that has grown; what goes when there are too many bytes."""
         with self._mutex:
-            key, held = view.scope.key, view.held_bytes
+            key, view_bytes = view.scope.key, view.held_bytes
             self._views[key] = view
             self._views.move_to_end(key)
-            self.bytes += held - self._counted.get(key, 0)
-            self._counted[key] = held
+            self.bytes += view_bytes - self._counted.get(key, 0)
+            self._counted[key] = view_bytes
             return self._shrunk(view) if self.bytes > self._max else []
 
     def keys(self) -> list[tuple[str, str, str]]:
@@ -90,7 +90,7 @@ class ViewCache:
             self.bytes = 0
 
     def _shrunk(self, newest: SessionView) -> list[SessionView]:
-        gone: list[SessionView] = []
+        dropped_views: list[SessionView] = []
         for most, with_turns in ((self._max, False), (2 * self._max, True)):
             for view in list(self._views.values()) if self.bytes > most else ():
                 if self.bytes <= most:
@@ -98,8 +98,8 @@ class ViewCache:
                 if view is not newest and (with_turns or not view.turns):
                     del self._views[view.scope.key]
                     self.bytes -= self._counted.pop(view.scope.key)
-                    gone.append(view)
-        return gone
+                    dropped_views.append(view)
+        return dropped_views
 
 
 def end_turns(view: SessionView) -> None:
@@ -161,12 +161,12 @@ class Sessions:
         """Keep what is under way in a session that is forgotten, and nothing else of it."""
         if view.turns or view.failed:
             self._replaced[view.scope.key] = view.under_way()
-        held = sum(each.bytes for each in self._replaced.values())
+        total_bytes = sum(old_view.bytes for old_view in self._replaced.values())
         while len(self._replaced) > 1 and (
-            len(self._replaced) > MAX_REPLACED or held > MAX_REPLACED_BYTES
+            len(self._replaced) > MAX_REPLACED or total_bytes > MAX_REPLACED_BYTES
         ):
             oldest = self._replaced.popitem(last=False)[1]
-            held -= oldest.bytes
+            total_bytes -= oldest.bytes
             end_turns(oldest)
 
     def forget(self, scope: Scope) -> None:
@@ -179,13 +179,13 @@ class Sessions:
 
     def keys_of(self, account_id: str, user_id: str) -> set[Key]:
         """The sessions of one user of which something is remembered."""
-        known = {*self._views.keys(), *self._replaced, *self._reports}
-        return {key for key in known if key[:2] == (account_id, user_id)}
+        keys = {*self._views.keys(), *self._replaced, *self._reports}
+        return {key for key in keys if key[:2] == (account_id, user_id)}
 
     def grown(self, view: SessionView) -> None:
         """Count a view again after it took something in."""
-        for gone in self._views.put(view):
-            self._leave(gone)
+        for dropped_view in self._views.put(view):
+            self._leave(dropped_view)
 
     def clear(self) -> None:
         self._views.clear()
@@ -209,14 +209,14 @@ class Sessions:
             return self.fresh(scope, ephemeral=scope.key in self._ephemeral), []
         try:
             if view is None or not await self._is_current(view):
-                view = self._put(await self._made(scope, ephemeral=ephemeral), view)
+                view = self._put(await self._build(scope, ephemeral=ephemeral), view)
         except StoreUnavailableError as error:
             if view is None:
                 view = self._put(self.fresh(scope, ephemeral=ephemeral), None)
             return view, [error.code]
         return view, []
 
-    async def _made(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+    async def _build(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         if ephemeral and scope.key not in self._ephemeral:
             self._ephemeral[scope.key] = None
             return self.fresh(scope, ephemeral=True)
@@ -227,9 +227,9 @@ class Sessions:
     def _put(self, view: SessionView, old: SessionView | None) -> SessionView:
         """Keep a view that was built anew, with what was under way in the one before."""
         old = old or self._replaced.get(view.scope.key)
-        known = old.head.epoch if old is not None else self._epochs.get(view.scope.key)
+        old_epoch = old.head.epoch if old is not None else self._epochs.get(view.scope.key)
         self._epochs[view.scope.key] = view.head.epoch
-        if known is not None and view.head.epoch > known:
+        if old_epoch is not None and view.head.epoch > old_epoch:
             self._forget_words()  # some were deleted since, maybe by another process: caches do not know whose they have
         if old is not None and view.head.is_new_life_of(old.head):
             self.forget(view.scope)

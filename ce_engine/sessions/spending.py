@@ -95,7 +95,7 @@ class Spending:
             return
         cost, without = report.session_cost, report.untouched
         sums = cost.sent, cost.untouched
-        if not all(0 <= each < MOST for each in sums) or cost.untouched <= self.untouched:
+        if not all(0 <= amount < MOST for amount in sums) or cost.untouched <= self.untouched:
             return
         talk = cost.untouched if cost.talk is None else cost.talk
         if not 0 <= talk < MOST:
@@ -107,8 +107,8 @@ class Spending:
             ends = 0  # what was brought in does not go out again, and behind it stood the question
             if layer is not None and layer.tokens:
                 ends = layer.tokens + report.payload_tokens.get("task", 0)
-            said = without.tokens - (without.put_in or 0)
-            self._before = turn.lane, report.token_used - ends, without.tokens, said
+            talk_tokens = without.tokens - (without.put_in or 0)
+            self._before = turn.lane, report.token_used - ends, without.tokens, talk_tokens
 
     def add(self, report: Report, model: str, talk: Untouched | None = None) -> bool:
         """Take a call in; whether it is the first that is to be told of.
@@ -122,24 +122,24 @@ class Spending:
         if without is None:
             self._sum_up(report)
             return False
-        known = prices_here().of(model)
-        self._price, self._known = known or RELATIVE.models["*"], known is not None
+        price = prices_here().of(model)
+        self._price, self._known = price or RELATIVE.models["*"], price is not None
         unit = self._price.input or 1.0
         prefix, own_prefix, talk_prefix = self._prefixes(report, without, talk or without)
-        sent = self._price.of_input(report.token_used, prefix) / unit
-        untouched = self._price.of_input(without.tokens, own_prefix) / unit
-        self.sent += sent
-        self.untouched += untouched
+        sent_cost = self._price.of_input(report.token_used, prefix) / unit
+        untouched_cost = self._price.of_input(without.tokens, own_prefix) / unit
+        self.sent += sent_cost
+        self.untouched += untouched_cost
         self.talk += self._price.of_input((talk or without).tokens, talk_prefix) / unit
         self._sum_up(report)
-        if sent > untouched:
+        if sent_cost > untouched_cost:
             brought_in = bool(report.inserted or report.restored)
             why = cause(report.prefix_broken_by, brought_in=brought_in)
             if is_short_prefix(
                 self._price, (report.token_used, prefix), (without.tokens, own_prefix)
             ):
                 why = "short_prefix"
-            self.causes[why] += round(sent - untouched)
+            self.causes[why] += round(sent_cost - untouched_cost)
         if self.is_told or not self.is_dearer:
             return False
         self.is_told = True
@@ -148,10 +148,12 @@ class Spending:
     def _sum_up(self, report: Report) -> None:
         """Say in a report what the session has cost by then: another process goes on from there."""
         if self.untouched:
-            sent, untouched = round(self.sent, 1), round(self.untouched, 1)
-            talk = round(self.talk, 1)
+            sent_cost, untouched_cost = round(self.sent, 1), round(self.untouched, 1)
+            talk_cost = round(self.talk, 1)
             report.session_cost = SessionCost(
-                sent=sent, untouched=untouched, talk=None if talk == untouched else talk
+                sent=sent_cost,
+                untouched=untouched_cost,
+                talk=None if talk_cost == untouched_cost else talk_cost,
             )
 
     def _prefixes(
@@ -166,10 +168,10 @@ class Spending:
         is_first = report.purpose == "chat" and prefix is None
         if not is_first or before is None or before[0] != report.lane:
             return prefix or 0, without.prefix or 0, talk.prefix or 0
-        _, sent, untouched, said = before
+        _, sent_tokens, untouched_tokens, talk_tokens = before
         self._before = None
-        sent = 0 if report.cut == "moved" else min(sent, report.token_used)
-        return sent, min(untouched, without.tokens), min(said, talk.tokens)
+        sent_tokens = 0 if report.cut == "moved" else min(sent_tokens, report.token_used)
+        return sent_tokens, min(untouched_tokens, without.tokens), min(talk_tokens, talk.tokens)
 
     def add_own(self, usages: Iterable[ModelUsage]) -> None:
         """Take calls of the engine's own in: without us there are none."""

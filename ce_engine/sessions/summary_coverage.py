@@ -76,8 +76,8 @@ def standing(
             its history.
     """
     lanes = earlier if isinstance(earlier, EarlierLanes) else None
-    found = [coverage_of(view, row) for row in view.summaries.values()]
-    fitting = [c for c in found if c is not None and c.fits(view.log, question, lanes)]
+    coverages = [coverage_of(view, row) for row in view.summaries.values()]
+    fitting = [c for c in coverages if c is not None and c.fits(view.log, question, lanes)]
     return max(fitting, key=lambda c: len(c.entries), default=None)
 
 
@@ -140,15 +140,17 @@ def uncovered(
         coverage: the summary that the line has.
     """
     log = view.log
-    known = coverage.entries if coverage is not None else set[int]()
-    found: list[int] = []
+    covered_entries = coverage.entries if coverage is not None else set[int]()
+    entries: list[int] = []
     if earlier is not None:
         for lane in reversed(list(without_covered(earlier, coverage))):
             if not any(view.is_step(n, "") for n in lane):
-                found += unbroken(view, lane)
+                entries += unbroken(view, lane)
     forms = EarlierLanes(log)
-    path = [m for n in _path_after(log, tip, known) for m in forms.group(forms.edits(n)[-1])]
-    return [n for n in (*found, *unbroken(view, path)) if n not in known]
+    path = [
+        m for n in _path_after(log, tip, covered_entries) for m in forms.group(forms.edits(n)[-1])
+    ]
+    return [n for n in (*entries, *unbroken(view, path)) if n not in covered_entries]
 
 
 def tips_of(log: MessageForest, entries: Iterable[int], base: Coverage | None) -> list[int]:
@@ -170,33 +172,33 @@ def tips_of(log: MessageForest, entries: Iterable[int], base: Coverage | None) -
 
 def coverage_of(view: SessionView, row: SummaryRow) -> Coverage | None:
     """The summary's coverage, found out once; `None` where some of it is not in the log."""
-    known = view.coverages.get(row.anchor_message_id)
-    if isinstance(known, Coverage) and known.row.tips == row.tips:
-        known.row = row
-        return known
+    old_coverage = view.coverages.get(row.anchor_message_id)
+    if isinstance(old_coverage, Coverage) and old_coverage.row.tips == row.tips:
+        old_coverage.row = row
+        return old_coverage
     log = view.log
-    found = [log.by_message_id(name) for name in row.tips]
-    ends = [n for n in found if n is not None]
-    if len(ends) < len(found):
+    positions = [log.by_message_id(name) for name in row.tips]
+    ends = [n for n in positions if n is not None]
+    if len(ends) < len(positions):
         return None
-    made = Coverage(row, {}, set())
+    coverage = Coverage(row, {}, set())
     for n in ends:
         path = [n] if log[n].aside else log.path(n)
         if not log[n].aside:
-            made.tips[log.root(n)] = n
-        made.entries.update(path, *(log.results(at) for at in path))
-    view.coverages[row.anchor_message_id] = made
-    return made
+            coverage.tips[log.root(n)] = n
+        coverage.entries.update(path, *(log.results(at) for at in path))
+    view.coverages[row.anchor_message_id] = coverage
+    return coverage
 
 
-def _path_after(log: MessageForest, tip: int, known: set[int]) -> Iterator[int]:
+def _path_after(log: MessageForest, tip: int, covered_entries: set[int]) -> Iterator[int]:
     """The path to an entry from the first one that is not known; costs what it gives."""
-    found: list[int] = []
+    entries: list[int] = []
     n = tip
-    while n >= 0 and n not in known:
-        found.append(n)
+    while n >= 0 and n not in covered_entries:
+        entries.append(n)
         n = log.parents[n]
-    return reversed(found)
+    return reversed(entries)
 
 
 def _is_one_of(root: int, lanes: EarlierLanes) -> bool:

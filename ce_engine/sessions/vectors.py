@@ -48,7 +48,7 @@ class Vectors:
 
     def missing(self, texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Id and text of what has no vector yet; of questions, which come first, they are their own id."""
-        return [*self._asked.items(), *(each for each in texts if each[0] not in self._places)]
+        return [*self._asked.items(), *(pair for pair in texts if pair[0] not in self._places)]
 
     def reads(self, question: str) -> bool:
         """Whether the model knows the language of a question that it has embedded."""
@@ -67,22 +67,26 @@ class Vectors:
             elif name not in self._places:
                 self._places[name] = self._place(vector) if vector.size else UNREADABLE
 
-    def _checked(self, found: Sequence[Sequence[float]], wanted: int) -> list[Any]:
+    def _checked(self, answer: Sequence[Sequence[float]], count: int) -> list[Any]:
         try:
-            vectors = [np.asarray(each, np.float32) for each in found]
+            vectors = [np.asarray(numbers, np.float32) for numbers in answer]
         except (TypeError, ValueError) as error:
             raise EmbedderError("the embedder answered no lists of numbers") from error
-        if len(vectors) != wanted:
-            raise EmbedderError(f"the embedder answered {len(vectors)} vectors for {wanted} texts")
-        known = [self._matrix] if self._count else []
-        known += [each for each in self._questions.values() if each.size]
-        sizes = {each.shape[-1] for each in known} | {each.size for each in vectors if each.size}
-        if len(sizes) > 1 or any(each.ndim != 1 or not np.isfinite(each).all() for each in vectors):
+        if len(vectors) != count:
+            raise EmbedderError(f"the embedder answered {len(vectors)} vectors for {count} texts")
+        old_vectors = [self._matrix] if self._count else []
+        old_vectors += [vector for vector in self._questions.values() if vector.size]
+        sizes = {vector.shape[-1] for vector in old_vectors} | {
+            vector.size for vector in vectors if vector.size
+        }
+        if len(sizes) > 1 or any(
+            vector.ndim != 1 or not np.isfinite(vector).all() for vector in vectors
+        ):
             raise EmbedderError(
                 f"the embedder answered vectors of {sorted(sizes)} numbers, or some that are not finite; "
                 "expected one size, and finite numbers"
             )
-        return [each / (float(np.linalg.norm(each)) or 1.0) for each in vectors]
+        return [vector / (float(np.linalg.norm(vector)) or 1.0) for vector in vectors]
 
     def _place(self, vector: Any) -> int:
         """Where a new vector stands; the matrix is doubled where it is full."""
@@ -98,31 +102,31 @@ class Vectors:
 
     def meaning(self, question: str, name_of: Callable[[int], str]) -> Meaning:
         """What entries are given for a question that was embedded; `name_of` their numbers are the ids."""
-        asked, places = self._questions[question], self._places
+        question_vector, places = self._questions[question], self._places
 
         def worth(numbers: Sequence[int], lends: int, unit: int) -> Sequence[int]:
             at = np.fromiter(
                 (places.get(name_of(n), UNREADABLE) for n in numbers), np.int64, len(numbers)
             )
-            known = at != UNREADABLE
-            if not known.any():
+            mask = at != UNREADABLE
+            if not mask.any():
                 return []
-            cosines = _cosines(self._matrix, at[known], asked)
+            cosines = _cosines(self._matrix, at[mask], question_vector)
             near = np.zeros(len(numbers), np.float32)
-            near[known] = cosines
-            return digits(near, known, lends, unit)
+            near[mask] = cosines
+            return digits(near, mask, lends, unit)
 
         return worth
 
 
-def _cosines(vectors: Any, places: Any, asked: Any) -> Any:
+def _cosines(vectors: Any, places: Any, question_vector: Any) -> Any:
     """Of the vectors at some places with the one that is asked, all seen from the mean of those.
 
     What all have in common tells nothing. Vectors have the size 1, so that none needs to be moved or copied.
     """
     count = np.bincount(places, minlength=len(vectors)).astype(np.float32)
     mean = count @ vectors / len(places)
-    of = asked - mean
+    of = question_vector - mean
     dots = vectors @ of - mean @ of
     sizes = np.sqrt(np.maximum(1.0 - 2.0 * (vectors @ mean) + mean @ mean, 0.0))
     return (dots / np.maximum(sizes * np.linalg.norm(of), LEAST))[places]

@@ -306,7 +306,7 @@ class SessionView(SessionIndex):
     def pin(self, name: str, pins: Pins) -> None:
         """Keep what stays before the messages of a lane."""
         lane = self.lane(name)
-        before, now = (sum(len(pin.text) for pin in each.values()) for each in (lane.pins, pins))
+        before, now = (sum(len(pin.text) for pin in group.values()) for group in (lane.pins, pins))
         self.bytes += 2 * (now - before)
         lane.pins = pins
 
@@ -319,9 +319,9 @@ class SessionView(SessionIndex):
         log, opened = self.log, self.turns.values()
         if log.parents[question] >= 0 or not request_id:
             return  # a list with history: an agent's next step, or the next turn
-        asked = any(t.question == question and t.row.request_id == request_id for t in opened)
+        is_asked = any(t.question == question and t.row.request_id == request_id for t in opened)
         answers = (n for n in log.children(question) if log[n].role == "assistant")
-        if asked or any(self.rows[n].request_id == request_id for n in answers):
+        if is_asked or any(self.rows[n].request_id == request_id for n in answers):
             self.note_several(request_id)
 
     def note_several(self, request_id: str) -> None:
@@ -350,15 +350,19 @@ class SessionView(SessionIndex):
     def documents_of_others(self, request_id: str, mates: frozenset[str]) -> frozenset[str]:
         """Documents that are no history of an invocation: of its batch, or of one that waits for an answer."""
         waiting = mates | {turn.row.request_id for turn in self.turns.values()}
-        theirs, told = set[str](), set[str]()
+        foreign_documents, history_documents = set[str](), set[str]()
         for by in self.requests.keys() - {request_id}:
-            group = theirs if by in waiting or by not in self._lines else told
+            group = (
+                foreign_documents if by in waiting or by not in self._lines else history_documents
+            )
             group.update(name for name, _ in self.requests[by].documents)
-        return frozenset(theirs - told)
+        return frozenset(foreign_documents - history_documents)
 
     def lines_of(self, requests: Iterable[str]) -> frozenset[int]:
         """The roots of the lanes in which invocations asked; one with several is no history anyway."""
-        return frozenset(self._lines.get(each, SEVERAL) for each in requests) - {SEVERAL}
+        return frozenset(self._lines.get(request_id, SEVERAL) for request_id in requests) - {
+            SEVERAL
+        }
 
     def under_way(self) -> SessionView:
         """A view of what this process has under way alone, for `adopt`."""
@@ -375,9 +379,9 @@ class SessionView(SessionIndex):
     def _count_under_way(self) -> None:
         turns = (*self.turns.values(), *self.failed.values())
         texts = [text for turn in turns for text in turn.chunks.values()]
-        texts += [text for each in self.requests.values() for _, text in each.documents]
-        held = {id(text): len(text) for text in texts}  # what two runs found is held once
-        self.bytes += TURN_BYTES * len(turns) + 2 * sum(held.values())
+        texts += [text for memory in self.requests.values() for _, text in memory.documents]
+        length_of = {id(text): len(text) for text in texts}  # what two runs found is held once
+        self.bytes += TURN_BYTES * len(turns) + 2 * sum(length_of.values())
 
     def adopt(self, old: SessionView) -> None:
         """Take over what this process has under way from the view that this one replaces."""

@@ -163,23 +163,23 @@ class BaseStore(ABC):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         """By account, user and project what the MACs say of what owners set: of an account, of a user, or of all."""
-        found: dict[tuple[str, str, str], SettingsCheck] = {}
+        checks: dict[tuple[str, str, str], SettingsCheck] = {}
         for (account, user, project, _), setting in (await self.list_settings()).items():
             if account_id not in (None, account) or user_id not in (None, user):
                 continue
-            known = found.get((account, user, project), NO_SETTING_MACS)
-            found[account, user, project] = replace(
-                known, settings=known.settings + 1, versions=known.versions + setting.version
+            check = checks.get((account, user, project), NO_SETTING_MACS)
+            checks[account, user, project] = replace(
+                check, settings=check.settings + 1, versions=check.versions + setting.version
             )
-        return found
+        return checks
 
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
         """What cannot be read at all, of an account, of a user of it or of all, and is in no list: a sentence each."""
         del account_id, user_id
         return []
 
-    def _no_copies(self, *what: object) -> StoreError:
-        del what
+    def _no_copies(self, *arguments: object) -> StoreError:
+        del arguments
         return StoreError(f"sessions of the store {self.url!r} cannot be copied: it has no way to")
 
     @property
@@ -258,9 +258,9 @@ class BaseStore(ABC):
             session = Session.model_validate({**patch, "session_id": scope.session_id})
         except ValidationError as error:
             places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
-            known = ", ".join(sorted(set(Session.model_fields) - {"session_id"}))
+            field_names = ", ".join(sorted(set(Session.model_fields) - {"session_id"}))
             raise SchemaValidationError(
-                f"the patch does not fit at {places}; fields of a session are {known}"
+                f"the patch does not fit at {places}; fields of a session are {field_names}"
             ) from error
         if problems := _repeated(session):
             raise SchemaValidationError(f"the patch cannot be stored: {'; '.join(problems)}")
@@ -304,7 +304,7 @@ class BaseStore(ABC):
 
     def _with_ids(self, messages: Iterable[Message]) -> list[Message]:
         """Messages that have ids, and without one of their own the message before as parent."""
-        found: list[Message] = []
+        messages_with_ids: list[Message] = []
         before: str | None = None
         for message in messages:
             if message.message_id is None:
@@ -312,11 +312,11 @@ class BaseStore(ABC):
                     "message_id": self._ids.generate(),
                     "parent_id": message.parent_id or before,
                 }
-                found.append(message.model_copy(update=update))
+                messages_with_ids.append(message.model_copy(update=update))
             else:
-                found.append(message)
-            before = found[-1].message_id
-        return found
+                messages_with_ids.append(message)
+            before = messages_with_ids[-1].message_id
+        return messages_with_ids
 
 
 SEALED_BY = Scope.of_stored("ce:store", "encryption", "")

@@ -72,9 +72,9 @@ class AesGcmCipher:
     def _for(self, key_id: str, bound_to: bytes) -> AESGCM:
         master = self._masters.get(key_id)
         if master is None:
-            known = ", ".join(map(repr, self._masters))
+            key_ids = ", ".join(map(repr, self._masters))
             raise EncryptionKeyError(
-                f"what is stored is encrypted with the key {key_id!r}, and the keys here are {known}. Put "
+                f"what is stored is encrypted with the key {key_id!r}, and the keys here are {key_ids}. Put "
                 f"that key into {VARIABLE} too, behind a comma (or into StoreConfig(encryption=[...])); "
                 "`ce rotate-key` then seals all with the first one. Nothing was changed."
             )
@@ -112,16 +112,16 @@ def cipher_of(encryption: Any = None) -> ContentCipher | None:
         MissingDependencyError: `cryptography` is not installed.
     """
     if encryption is None:
-        found = os.environ.get(VARIABLE, "")
-        keys = [key.strip() for key in found.split(",") if key.strip()]
+        value = os.environ.get(VARIABLE, "")
+        keys = [key.strip() for key in value.split(",") if key.strip()]
         return AesGcmCipher(keys) if keys else None
     if isinstance(encryption, ContentCipher):
         return encryption
     if callable(encryption):
-        given = encryption()
-        if given is None:
+        result = encryption()
+        if result is None:
             raise ConfigError("the callable of StoreConfig(encryption=...) gave no key")
-        return cipher_of(given)
+        return cipher_of(result)
     if isinstance(encryption, str | bytes):
         return AesGcmCipher([encryption])
     if isinstance(encryption, Sequence) and all(isinstance(k, str | bytes) for k in encryption):

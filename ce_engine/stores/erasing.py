@@ -44,11 +44,11 @@ class Erasing:
         """Where nothing but the text stood, the content is withheld, as that of any deleted message."""
         message = row.message
         content = self.quotations.without(message.content)
-        asked = [self._request(call) for call in message.tool_calls or ()]
-        if content == message.content and asked == (message.tool_calls or []):
+        calls = [self._request(call) for call in message.tool_calls or ()]
+        if content == message.content and calls == (message.tool_calls or []):
             return row
         self._clear(message.message_id)
-        update = {"content": content, "tool_calls": asked or None}
+        update = {"content": content, "tool_calls": calls or None}
         withheld = row.withheld or (bool(message.content) and not content)
         return replace(row, message=_updated(message, update), withheld=withheld)
 
@@ -57,14 +57,14 @@ class Erasing:
 
     def evidence(self, row: EvidenceRow) -> EvidenceRow:
         """What a message has of it goes from there; where nothing is left, it is deleted, too."""
-        found = row.evidence
-        content = found.content if row.message_id else self.quotations.without(found.content)
-        metadata = self.quotations.without_data(found.metadata, passages_only=True)
-        new = self._model(found, content=content, metadata=metadata)
-        if found.content and not content:
-            new = row_rules.without_content(found, self.at) or new
-        self._noted(found, new, found.evidence_id)
-        return row if new is found else replace(row, evidence=new)
+        evidence = row.evidence
+        content = evidence.content if row.message_id else self.quotations.without(evidence.content)
+        metadata = self.quotations.without_data(evidence.metadata, passages_only=True)
+        new = self._model(evidence, content=content, metadata=metadata)
+        if evidence.content and not content:
+            new = row_rules.without_content(evidence, self.at) or new
+        self._noted(evidence, new, evidence.evidence_id)
+        return row if new is evidence else replace(row, evidence=new)
 
     def block(self, block: ContextBlock) -> ContextBlock:
         new = self._model(block, content=self.quotations.without(block.content))

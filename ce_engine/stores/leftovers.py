@@ -74,8 +74,8 @@ class StoreFiles:
 
     def values(self) -> set[bytes]:
         """The beginning of each value that is long enough, once."""
-        found = self._strings() if self._is_folder else self._columns()
-        return {value[:MOST] for value in found if len(value) >= LEAST}
+        values = self._strings() if self._is_folder else self._columns()
+        return {value[:MOST] for value in values if len(value) >= LEAST}
 
     def _strings(self) -> Iterator[bytes]:
         for path in self.paths():
@@ -103,14 +103,14 @@ def _as_stored(value: object) -> bytes:
 
 def spelled(texts: Iterable[str]) -> set[bytes]:
     """The beginnings of texts as a file may have them: plain, and as JSON writes them."""
-    found = set()
+    spellings = set()
     for text in texts:
         # What JSON escapes stands in no file as it is: the longest piece without it will do.
         piece = max(re.split(r'["\\\x00-\x1f\x7f]+', text), key=len)
         plain = piece.encode("utf-8", "surrogatepass")[:MOST]
         escaped = piece.encode("ascii", "backslashreplace")[:MOST]
-        found |= {each for each in (plain, escaped) if len(each) >= LEAST}
-    return found
+        spellings |= {spelling for spelling in (plain, escaped) if len(spelling) >= LEAST}
+    return spellings
 
 
 def search(
@@ -122,12 +122,12 @@ def search(
     anchors: dict[bytes, list[bytes]] = {}
     for value in values:
         anchors.setdefault(value[:LEAST], []).append(value)
-    found, count, size = list[Leftover](), 0, 0
-    for path in [path for each in files for path in each.paths()]:
+    matches, count, size = list[Leftover](), 0, 0
+    for path in [path for store_files in files for path in store_files.paths()]:
         count, size = count + 1, size + path.stat().st_size
-        found += _found(path, anchors)
+        matches += _found(path, anchors)
         advance()
-    return Search(count, size, len(values), found)
+    return Search(count, size, len(values), matches)
 
 
 def _found(path: Path, anchors: dict[bytes, list[bytes]]) -> Iterator[Leftover]:

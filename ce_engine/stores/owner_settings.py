@@ -61,7 +61,9 @@ def check_value(name: str, value: Any) -> None:
         raise ValueError(f"setting {name!r} was given None, expected plain JSON data")
 
 
-def next_version(name: str, known: Setting | None, value: Any, expected_version: int | None) -> int:
+def next_version(
+    name: str, setting: Setting | None, value: Any, expected_version: int | None
+) -> int:
     """The version of a setting that is put.
 
     Raises:
@@ -69,8 +71,8 @@ def next_version(name: str, known: Setting | None, value: Any, expected_version:
         ValueError: the value is `None`, which is none.
     """
     check_value(name, value)
-    last = known.version if known is not None else 0
-    there = last if known is not None and not _is_gone(known) else 0
+    last = setting.version if setting is not None else 0
+    there = last if setting is not None and not _is_gone(setting) else 0
     if expected_version is not None and expected_version != there:
         raise VersionConflictError(
             f"setting {name!r} has version {there}, expected {expected_version}; read it again"
@@ -98,12 +100,12 @@ def emptied(owned: Owned) -> tuple[Owned, int]:
     All versions move but those of what was deleted before and is so still: another process may remember a
     value that was there before somebody forged it.
     """
-    gone = sum(not _is_gone(setting) for setting in owned.values())
+    count = sum(not _is_gone(setting) for setting in owned.values())
     left = {
         key: setting if setting == Setting(None, setting.version) else _deleted(setting)
         for key, setting in owned.items()
     }
-    return left, gone
+    return left, count
 
 
 def _deleted(setting: Setting) -> Setting:

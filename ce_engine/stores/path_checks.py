@@ -51,15 +51,18 @@ def _check_made(path: Path) -> None:
         return
     kind = _kind(folder)
     if kind is None:
-        what, cure = f"its folder {str(folder)!r} does not exist", "Create it, or name another path"
+        problem, cure = (
+            f"its folder {str(folder)!r} does not exist",
+            "Create it, or name another path",
+        )
     elif kind != stat.S_IFDIR:
-        what, cure = f"{str(folder)!r} is no folder", "Name another path"
+        problem, cure = f"{str(folder)!r} is no folder", "Name another path"
     elif not os.access(folder, os.W_OK | os.X_OK):
-        what = f"this user may not write to {str(folder)!r}"
+        problem = f"this user may not write to {str(folder)!r}"
         cure = "Give it the right to, or name another path"
     else:
         return
-    raise StoreUrlError(f"the store {str(path)!r} cannot be made: {what}. {cure}.{_SEE}")
+    raise StoreUrlError(f"the store {str(path)!r} cannot be made: {problem}. {cure}.{_SEE}")
 
 
 def _kind(path: Path) -> int | None:

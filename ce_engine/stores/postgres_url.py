@@ -22,19 +22,19 @@ def psycopg_url(url: str) -> URL:
 
     cure = "Write postgresql+psycopg://user:password@host:5432/database?sslmode=verify-full"
     try:
-        made = make_url(url)
+        parsed_url = make_url(url)
     except (ArgumentError, ValueError):
         raise StoreUrlError(f"a postgresql: URL is not understood. {cure}") from None
-    if "@" in (made.host or ""):
+    if "@" in (parsed_url.host or ""):
         raise StoreUrlError(
             "a postgresql: URL has more '@' than the one before its host: in a user or password write %40 for it, "
             "%2F for '/', %3F for '?' and %23 for '#'"
         )
-    if made.drivername.lower() not in ("postgres", "postgresql", "postgresql+psycopg"):
-        raise StoreUrlError(f"the driver of {made.drivername}:// is not known here. {cure}")
-    if not made.database:
+    if parsed_url.drivername.lower() not in ("postgres", "postgresql", "postgresql+psycopg"):
+        raise StoreUrlError(f"the driver of {parsed_url.drivername}:// is not known here. {cure}")
+    if not parsed_url.database:
         raise StoreUrlError(f"{place_of(url)} names no database. {cure}")
-    return made.set(drivername="postgresql+psycopg")
+    return parsed_url.set(drivername="postgresql+psycopg")
 
 
 def place_of(url: str) -> str:

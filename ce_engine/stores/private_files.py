@@ -99,6 +99,6 @@ def draft_path(path: Path, owner: str) -> Path:
 
 def drafts_of(path: Path) -> list[tuple[Path, str]]:
     """The files that were begun for a path and not brought there yet, each with the name of its process."""
-    found = sorted(path.parent.glob(f".{escape(path.name)}.*{_DRAFT}*"))
-    names = (each.name.removeprefix(f".{path.name}.").partition(_DRAFT)[0] for each in found)
-    return [(each, name.replace("@", ":")) for each, name in zip(found, names, strict=True)]
+    drafts = sorted(path.parent.glob(f".{escape(path.name)}.*{_DRAFT}*"))
+    names = (draft.name.removeprefix(f".{path.name}.").partition(_DRAFT)[0] for draft in drafts)
+    return [(draft, name.replace("@", ":")) for draft, name in zip(drafts, names, strict=True)]

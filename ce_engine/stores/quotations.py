@@ -54,17 +54,21 @@ _SIGN = re.compile(f".{_DOT}*", re.DOTALL)
 
 def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
     """What a text says, piece by piece: where it stands, how long it is there, and what it says."""
-    for found in _PIECE.finditer(text):
-        run, start = found[0], found.start()
-        if found.lastgroup:
-            written = found[found.lastgroup]
-            behind = _behind(written) if found.lastgroup == "entity" else ""
-            said = _unescaped(found.lastgroup, written.removesuffix(behind))
-            yield start, len(run) - len(behind), "".join(_HIDDEN.sub("", _folded(said)).split())
+    for match in _PIECE.finditer(text):
+        run, start = match[0], match.start()
+        if match.lastgroup:
+            source = match[match.lastgroup]
+            behind = _behind(source) if match.lastgroup == "entity" else ""
+            plain_text = _unescaped(match.lastgroup, source.removesuffix(behind))
+            yield (
+                start,
+                len(run) - len(behind),
+                "".join(_HIDDEN.sub("", _folded(plain_text)).split()),
+            )
             if behind:
-                yield found.end() - len(behind), len(behind), behind.casefold()
-        elif len(said := _folded(run)) == len(run) and _DOT not in run:
-            yield start, len(run), said
+                yield match.end() - len(behind), len(behind), behind.casefold()
+        elif len(plain_text := _folded(run)) == len(run) and _DOT not in run:
+            yield start, len(run), plain_text
         else:
             for sign in _SIGN.finditer(run):
                 yield start + sign.start(), len(sign[0]), _folded(sign[0][0])
@@ -75,26 +79,26 @@ def _folded(text: str) -> str:
     return text.replace("İ", "i").replace("ı", "i").replace(_DOT, "").casefold()
 
 
-def _behind(written: str) -> str:
+def _behind(source: str) -> str:
     """What is none of an entity: `Wang;` of `nbspWang;`."""
-    name = _AMPERSANDS.sub("", written)
+    name = _AMPERSANDS.sub("", source)
     if name in html5 or name[0] == "#" or not (bare := _BARE_NAME.match(name)):
         return ""
     return name[bare.end() :]
 
 
-def _unescaped(kind: str, written: str) -> str:
+def _unescaped(kind: str, source: str) -> str:
     """The character; nothing where it is white space, nobody sees it, or it was a backslash alone."""
     if kind == "unseen":
         return ""
     if kind == "entity":
-        return unescape("&" + _ZEROS.sub(r"\1", _AMPERSANDS.sub("", written)))
-    written = written.lower()
-    if written.startswith("u"):
-        codes = [int(code, 16) for code in written.replace("\\", "").split("u")[1:]]
+        return unescape("&" + _ZEROS.sub(r"\1", _AMPERSANDS.sub("", source)))
+    source = source.lower()
+    if source.startswith("u"):
+        codes = [int(code, 16) for code in source.replace("\\", "").split("u")[1:]]
         halves = "".join(map(chr, codes)).encode("utf-16", "surrogatepass")
         return halves.decode("utf-16", "surrogatepass")
-    return {"b": "\b"}.get(written, "" if written.isalpha() else written)
+    return {"b": "\b"}.get(source, "" if source.isalpha() else source)
 
 
 class _Plain:
@@ -103,7 +107,7 @@ class _Plain:
     __slots__ = ("_begins", "_places", "text")
 
     def __init__(self, text: str) -> None:
-        said: list[str] = []
+        pieces: list[str] = []
         self._begins: list[int] = []
         self._places: list[tuple[int, int, bool]] = []
         length = 0
@@ -111,9 +115,9 @@ class _Plain:
             if piece:
                 self._begins.append(length)
                 self._places.append((start, start + width, len(piece) == width))
-                said.append(piece)
+                pieces.append(piece)
                 length += len(piece)
-        self.text = "".join(said)
+        self.text = "".join(pieces)
 
     def place(self, index: int) -> tuple[int, int]:
         """From where to where the character stands in the whole text."""
@@ -196,7 +200,7 @@ class Quotations:
         """Up to where passages go on that begin within or right behind the one that ends there."""
         while True:
             starts = range(end, end - self._least, -1)
-            start = next((each for each in starts if self._is_there(other, each)), None)
+            start = next((position for position in starts if self._is_there(other, position)), None)
             if start is None:
                 return end
             end = start + self._least
@@ -243,7 +247,7 @@ def _is_wide(sign: str) -> bool:
 def _cut(text: str, plain: _Plain, spans: list[tuple[int, int]]) -> str:
     """The text with a word for each span, whole words with them; empty if nothing is left to say."""
     parts: list[str] = []
-    said = plain.text
+    plain_text = plain.text
     last, behind = 0, 0  # the first character that is left, and where the text goes on
     is_left = False
     for start, end in sorted(spans):
@@ -254,13 +258,13 @@ def _cut(text: str, plain: _Plain, spans: list[tuple[int, int]]) -> str:
             begin -= 1
         while plain.goes_on(end):
             end += 1  # noqa: PLW2901 - to the end of the word
-        says = any(map(str.isalnum, said[last:begin]))
+        says = any(map(str.isalnum, plain_text[last:begin]))
         is_left |= says
         if parts and not says:
             parts[-1] = DELETED
         else:
             parts += [text[behind : plain.place(begin)[0]], DELETED]
         last, behind = end, plain.place(end - 1)[1]
-    if not (is_left or any(map(str.isalnum, said[last:]))):
+    if not (is_left or any(map(str.isalnum, plain_text[last:]))):
         return ""
     return "".join((*parts, text[behind:]))

@@ -52,11 +52,11 @@ def check_kinds(writes: Iterable[Write]) -> None:
             raise TypeError(f"a store takes no {type(write).__name__}; see ports.Store.apply")
 
 
-def check_version(scope: Scope, expected: int | None, found: int) -> None:
-    """Raise `VersionConflictError` if `expected` is given and not `found`; 0 means no session."""
-    if expected is not None and expected != found:
+def check_version(scope: Scope, expected: int | None, version: int) -> None:
+    """Raise `VersionConflictError` if `expected` is given and not `version`; 0 means no session."""
+    if expected is not None and expected != version:
         raise VersionConflictError(
-            f"session {scope.session_id!r} is at version {found}, expected {expected}. "
+            f"session {scope.session_id!r} is at version {version}, expected {expected}. "
             "Read it again and repeat the change."
         )
 
@@ -82,9 +82,9 @@ def check_key(scope: Scope, writes: Iterable[Write], key_id: str, epoch: int) ->
         )
 
 
-def check_there(scope: Scope, made: bool) -> None:
+def check_there(scope: Scope, is_new: bool) -> None:
     """Raise `SessionNotFoundError` if a group made the session that it wants to patch or delete."""
-    if made:
+    if is_new:
         raise SessionNotFoundError(
             f"there is no session {scope.session_id!r} of this account and user to patch or delete; "
             "put_session makes one"
@@ -119,9 +119,9 @@ def plain_row(message: Message) -> MessageRow:
     )
 
 
-def numbered(rows: Iterable[MessageRow], known: Collection[str], last: int) -> list[MessageRow]:
+def numbered(rows: Iterable[MessageRow], known_ids: Collection[str], last: int) -> list[MessageRow]:
     """The rows that are not known yet, with `seq` from `last + 1` on."""
-    seen = set(known)
+    seen = set(known_ids)
     new: list[MessageRow] = []
     for row in rows:
         message_id = row.message.message_id
@@ -130,15 +130,15 @@ def numbered(rows: Iterable[MessageRow], known: Collection[str], last: int) -> l
                 continue
             seen.add(message_id)
         last += 1
-        made = copied(row)
-        made.message = row.message.model_copy(update={"seq": last})
-        new.append(made)
+        new_row = copied(row)
+        new_row.message = row.message.model_copy(update={"seq": last})
+        new.append(new_row)
     return new
 
 
 def chained(
     events: Iterable[Event],
-    known: Collection[str],
+    known_ids: Collection[str],
     last: int,
     head: str,
     keys: ChainKeys,
@@ -148,7 +148,7 @@ def chained(
 
     An event whose payload has no MAC gets one: its maker did not know the session's key.
     """
-    seen = set(known)
+    seen = set(known_ids)
     new: list[Event] = []
     for event in events:
         if event.event_id:
@@ -175,10 +175,10 @@ def check_epoch(scope: Scope, write: PutSummary, epoch: int) -> None:
 
 def newest_summary(rows: Iterable[SummaryRow], otherwise: Summary | None) -> Summary | None:
     """The summary that a session's document shows: the one that reaches furthest."""
-    found = [row.summary for row in rows]
-    if not found:
+    summaries = [row.summary for row in rows]
+    if not summaries:
         return otherwise
-    return max(found, key=lambda s: (s.message_index_range.to_index, s.updated_at))
+    return max(summaries, key=lambda s: (s.message_index_range.to_index, s.updated_at))
 
 
 def is_summary(evidence: Evidence) -> bool:
@@ -187,10 +187,10 @@ def is_summary(evidence: Evidence) -> bool:
     return evidence.type is EvidenceType.LLM_OUTPUT and stage == ModelUsageStage.SUMMARIZE.value
 
 
-def may_become(known: TurnRow | None, turn: TurnRow) -> bool:
+def may_become(stored_turn: TurnRow | None, turn: TurnRow) -> bool:
     """Whether a turn takes the place of the known one: who is gone may have closed it just before."""
     is_abandoned = turn.status is TurnStatus.ABANDONED
-    return known is None or not is_abandoned or known.status is TurnStatus.OPEN
+    return stored_turn is None or not is_abandoned or stored_turn.status is TurnStatus.OPEN
 
 
 def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
@@ -218,13 +218,15 @@ def linked(row: EvidenceRow, write: LinkEvidence) -> EvidenceRow:
 
 
 def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
-    known = list(evidence.metadata.get("links", ()))
+    stored_links = list(evidence.metadata.get("links", ()))
     entry = links.model_dump(exclude_none=True)
-    if not entry or entry in known or links == evidence.links:
+    if not entry or entry in stored_links or links == evidence.links:
         return evidence
     if evidence.links == EvidenceLinks():
         return evidence.model_copy(update={"links": links})
-    return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
+    return evidence.model_copy(
+        update={"metadata": {**evidence.metadata, "links": [*stored_links, entry]}}
+    )
 
 
 REMOVED = ("messages", "evidences", "tool_calls", "turns")
@@ -250,11 +252,11 @@ def emptied(event: Event, scope: Scope) -> Event:
 
 def without_content(evidence: Evidence, at: str) -> Evidence | None:
     """What stays of evidence when it is deleted; `None` if it was deleted already."""
-    kept = {*_TRACES, DELETED_AT}
+    kept_keys = {*_TRACES, DELETED_AT}
     if (
         DELETED_AT in evidence.metadata
         and not evidence.content
-        and evidence.metadata.keys() <= kept
+        and evidence.metadata.keys() <= kept_keys
     ):
         return None
     traces = {name: evidence.metadata[name] for name in _TRACES if name in evidence.metadata}
@@ -277,7 +279,7 @@ def replaced(
     numbers = [message.seq or 0 for message in messages]
     if numbers != sorted(set(numbers)) or 0 in numbers:
         numbers = list(range(1, len(messages) + 1))
-    kept = []
+    new_rows = []
     for number, message in zip(numbers, messages, strict=True):
         row = rows.get(message.message_id) if message.message_id else None
         if row is None or (row.message.role, row.message.content) != (
@@ -285,8 +287,8 @@ def replaced(
             message.content,
         ):
             row = plain_row(message)
-        kept.append(replace(row, message=message.model_copy(update={"seq": number})))
-    return kept, max([counter, *numbers])
+        new_rows.append(replace(row, message=message.model_copy(update={"seq": number})))
+    return new_rows, max([counter, *numbers])
 
 
 def kept_evidence(
@@ -297,7 +299,7 @@ def kept_evidence(
     A row is kept where its content is unchanged, and its message where that has this content.
     """
     contents = {message.message_id: message.content for message in messages}
-    kept = []
+    new_rows = []
     for number, item in enumerate(items, start=1):
         row = rows.get(item.evidence_id)
         if row is None or row.evidence.content != item.content:
@@ -305,8 +307,8 @@ def kept_evidence(
         by_message = row.message_id
         if by_message is not None and contents.get(by_message) != item.content:
             by_message = None
-        kept.append(replace(row, evidence=item, message_id=by_message, seq=number))
-    return kept
+        new_rows.append(replace(row, evidence=item, message_id=by_message, seq=number))
+    return new_rows
 
 
 def chosen_evidence(items: Iterable[Evidence], filter: EvidenceFilter | None) -> list[Evidence]:
@@ -328,8 +330,8 @@ def chosen_evidence(items: Iterable[Evidence], filter: EvidenceFilter | None) ->
 
 
 def _has_tags(item: Evidence, tags: Mapping[str, str]) -> bool:
-    stored = item.metadata.get("tags")
-    return isinstance(stored, Mapping) and tags.items() <= stored.items()
+    item_tags = item.metadata.get("tags")
+    return isinstance(item_tags, Mapping) and tags.items() <= item_tags.items()
 
 
 def _within(item: Evidence, since: datetime | None, until: datetime | None) -> bool:
@@ -340,12 +342,12 @@ def _within(item: Evidence, since: datetime | None, until: datetime | None) -> b
 def _bound(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
-    found = parse_time(text)
-    if found is None:
+    moment = parse_time(text)
+    if moment is None:
         raise SchemaValidationError(
             f"EvidenceFilter.{name} is {text!r}; expected a time such as 2026-01-31T12:00:00Z"
         )
-    return found
+    return moment
 
 
 def chosen_blocks(items: Iterable[ContextBlock], filter: BlockFilter | None) -> list[ContextBlock]:

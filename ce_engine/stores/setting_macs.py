@@ -55,65 +55,68 @@ def sign(key: bytes, owned: Owned) -> dict[tuple[str, str], bytes]:
     return {place: mac + together[place[0]] for place, mac in own.items()}
 
 
-def owned_of(key: bytes | None, stored: Stored) -> Owned:
+def owned_of(key: bytes | None, settings: Stored) -> Owned:
     """The settings with what their MACs say; without the key, nothing can be said."""
     standings: dict[tuple[str, str], Standing] = {}
-    for project in {project for project, _ in stored}:
-        here = {place: each for place, each in stored.items() if place[0] == project}
+    for project in {project for project, _ in settings}:
+        here = {place: setting for place, setting in settings.items() if place[0] == project}
         standings |= _standings(key, project, here)
     return {
-        place: Setting(each.value, each.version, standings[place]) for place, each in stored.items()
+        place: Setting(setting.value, setting.version, standings[place])
+        for place, setting in settings.items()
     }
 
 
 def _standings(key: bytes | None, project: str, here: Stored) -> Mapping[tuple[str, str], Standing]:
     if key is None or _are_older(here):
         forms = {False: Standing.UNVERIFIED, True: Standing.FORGED}
-        return {place: forms[each.is_spoilt] for place, each in here.items()}
+        return {place: forms[setting.is_spoilt] for place, setting in here.items()}
     if not _are_all(key, project, here):
         return dict.fromkeys(here, Standing.FORGED)
-    return {place: _said(key, place, each) or Standing.FORGED for place, each in here.items()}
+    return {place: _said(key, place, setting) or Standing.FORGED for place, setting in here.items()}
 
 
-def checks_of(key: bytes, stored: Stored) -> dict[str, SettingsCheck]:
+def checks_of(key: bytes, settings: Stored) -> dict[str, SettingsCheck]:
     """By project what is to be said of the settings."""
-    found = {}
-    for project in sorted({project for project, _ in stored}):
-        here = {place: each for place, each in sorted(stored.items()) if place[0] == project}
+    checks = {}
+    for project in sorted({project for project, _ in settings}):
+        here = {
+            place: setting for place, setting in sorted(settings.items()) if place[0] == project
+        }
         wrong, unverified = _findings(key, project, here)
-        found[project] = SettingsCheck(
-            sum(each.value is not None for each in here.values()),
-            sum(each.version for each in here.values()),
+        checks[project] = SettingsCheck(
+            sum(setting.value is not None for setting in here.values()),
+            sum(setting.version for setting in here.values()),
             next(iter(here.values())).macs[BYTES:].hex(),
             tuple(wrong),
             tuple(unverified),
         )
-    return found
+    return checks
 
 
 def _findings(key: bytes, project: str, here: Stored) -> tuple[list[str], list[str]]:
     """What is wrong with the settings of a project, and what cannot be verified."""
     names = ", ".join(name for _, name in here)
-    wrong = [f"{name}: {_SPOILT}" for (_, name), each in here.items() if each.is_spoilt]
+    wrong = [f"{name}: {_SPOILT}" for (_, name), setting in here.items() if setting.is_spoilt]
     unverified = list[str]()
     if _are_older(here):
-        whole = [name for (_, name), each in here.items() if not each.is_spoilt]
+        whole = [name for (_, name), setting in here.items() if not setting.is_spoilt]
         if whole:
             unverified.append(f"{', '.join(whole)}: an older release wrote it, without MACs")
         return wrong, unverified
-    said = {
-        name: _said(key, (project, name), each)
-        for (_, name), each in here.items()
-        if not each.is_spoilt
+    standings = {
+        name: _said(key, (project, name), setting)
+        for (_, name), setting in here.items()
+        if not setting.is_spoilt
     }
-    for name, standing in said.items():
+    for name, standing in standings.items():
         if standing is None:
             wrong.append(f"{name}: not what was set, or of somebody else, or not in its place")
         elif standing is Standing.FORGED:
             wrong.append(f"{name}: it was forged once, and nobody has set or accepted it since")
         elif standing is Standing.UNVERIFIED:
             unverified.append(f"{name}: it rests on what an older release wrote, without MACs")
-    if None not in said.values() and not _are_all(key, project, here):
+    if None not in standings.values() and not _are_all(key, project, here):
         wrong.append(f"{names}: one was deleted, put in, or put back to what it was before")
     return wrong, unverified
 
@@ -122,34 +125,34 @@ def checks_of_owners(
     secret: Callable[[], bytes], owners: Mapping[Owner, Stored | ContextEngineError]
 ) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what is to be said of what owners set; what cannot be read is wrong."""
-    found: dict[tuple[str, str, str], SettingsCheck] = {}
-    for owner, stored in owners.items():
-        if isinstance(stored, ContextEngineError):
-            found[*owner, ""] = SettingsCheck(wrong=(str(stored),))
+    all_checks: dict[tuple[str, str, str], SettingsCheck] = {}
+    for owner, settings in owners.items():
+        if isinstance(settings, ContextEngineError):
+            all_checks[*owner, ""] = SettingsCheck(wrong=(str(settings),))
         else:
-            checks = checks_of(key_of(secret(), owner), stored)
-            found |= {(*owner, project): check for project, check in checks.items()}
-    return found
+            checks = checks_of(key_of(secret(), owner), settings)
+            all_checks |= {(*owner, project): check for project, check in checks.items()}
+    return all_checks
 
 
 def _are_older(here: Stored) -> bool:
-    return not any(each.macs for each in here.values())
+    return not any(setting.macs for setting in here.values())
 
 
 def _are_all(key: bytes, project: str, here: Stored) -> bool:
     """Whether these are the settings that were there when one was written last, at those versions."""
-    own = {place: each.macs[:BYTES] for place, each in here.items()}
+    own = {place: setting.macs[:BYTES] for place, setting in here.items()}
     together = _together(key, own, project)
-    return all(each.macs[BYTES:] == together for each in here.values())
+    return all(setting.macs[BYTES:] == together for setting in here.values())
 
 
-def _said(key: bytes, place: tuple[str, str], each: StoredSetting) -> Standing | None:
+def _said(key: bytes, place: tuple[str, str], setting: StoredSetting) -> Standing | None:
     """What its own MAC says; nothing if it is another's, or of something spoilt."""
-    if each.is_spoilt:
+    if setting.is_spoilt:
         return None
-    has = each.macs[:BYTES]
+    has = setting.macs[:BYTES]
     for standing in Standing:
-        if _own(key, place, each.value, each.version, standing) == has:
+        if _own(key, place, setting.value, setting.version, standing) == has:
             return standing
     return None
 

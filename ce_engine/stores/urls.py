@@ -144,8 +144,8 @@ def masked(url: str) -> str:
     place, question, options = rest.partition("?")
     if "@" in options:  # nobody knows whether the `?` is one of a password that was not escaped
         return f"{scheme}://***"
-    who, at, host = place.rpartition("@")
-    user, colon, _ = who.partition(":")
+    credentials, at, host = place.rpartition("@")
+    user, colon, _ = credentials.partition(":")
     if ":" in user:
         return f"{scheme}://***@{host}"
     options = _SECRET.sub(r"\1***", options)

@@ -34,9 +34,9 @@ class IdGeneratorContract:
     """Everything that `ports.IdGenerator` promises. A subclass gives a fixture `id_generator`."""
 
     def test_an_id_is_a_text_without_white_space(self, id_generator: IdGenerator) -> None:
-        found = id_generator.generate()
-        assert isinstance(found, str)
-        assert re.fullmatch(r"\S{1,200}", found)
+        new_id = id_generator.generate()
+        assert isinstance(new_id, str)
+        assert re.fullmatch(r"\S{1,200}", new_id)
 
     def test_no_id_is_given_twice_on_any_thread(self, id_generator: IdGenerator) -> None:
         start = threading.Barrier(4)
@@ -46,8 +46,8 @@ class IdGeneratorContract:
             return [id_generator.generate() for _ in range(500)]
 
         with ThreadPoolExecutor(4) as pool:
-            found = [name for names in pool.map(some, range(4)) for name in names]
-        assert len(set(found)) == len(found) == 2000
+            ids = [name for names in pool.map(some, range(4)) for name in names]
+        assert len(set(ids)) == len(ids) == 2000
 
 
 class HasherContract:
@@ -80,13 +80,16 @@ class EventBusContract:
     ) -> None:
         heard: list[str] = []
 
-        async def awaited(found: Event) -> None:
-            heard.append(f"async {found.payload['n']}")
+        async def awaited(heard_event: Event) -> None:
+            heard.append(f"async {heard_event.payload['n']}")
 
-        event_bus.on(EventType.RECORDED, lambda found: heard.append(f"plain {found.payload['n']}"))
+        event_bus.on(
+            EventType.RECORDED,
+            lambda heard_event: heard.append(f"plain {heard_event.payload['n']}"),
+        )
         event_bus.on(EventType.RECORDED, awaited)
         event_bus.on(EventType.ERROR, lambda _: heard.append("another's"))
-        event_bus.on_all(lambda found: heard.append(f"all {found.payload['n']}"))
+        event_bus.on_all(lambda heard_event: heard.append(f"all {heard_event.payload['n']}"))
         await event_bus.emit(event(n=1))
         await event_bus.emit(event(EventType.DEGRADED, n=2))
         assert sorted(heard) == ["all 1", "all 2", "async 1", "plain 1"]

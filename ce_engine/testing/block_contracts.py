@@ -61,8 +61,8 @@ class BlockDeriverContract:
         self, deriver: BlockDeriver
     ) -> None:
         evidence = [samples.evidence_row(f"e{n}").evidence for n in range(3)]
-        found = await deriver.derive(self.document(), evidence)
-        ids = [each.block_id for each in found]
+        blocks = await deriver.derive(self.document(), evidence)
+        ids = [item.block_id for item in blocks]
         assert len(ids) == len(set(ids))
         assert "own" in ids
 
@@ -77,8 +77,8 @@ class BlockDeriverContract:
             include_conversation=False, include_state=False, include_evidences=False
         )
         evidence = [samples.evidence_row("e").evidence]
-        found = await deriver.derive(self.document(), evidence, options)
-        kinds = {each.block_type for each in found if each.block_id != "own"}
+        blocks = await deriver.derive(self.document(), evidence, options)
+        kinds = {item.block_type for item in blocks if item.block_id != "own"}
         assert not kinds & {
             BlockType.CONVERSATION,
             BlockType.STATE,
@@ -169,15 +169,15 @@ class AssemblerContract:
             self.rendered("b2", BlockType.INSTRUCTION, "a rule"),
         ]
         before = [m.model_copy(deep=True) for m in messages]
-        made = assembler.assemble(messages, blocks)
-        text = "\n".join(part.content for part in made.parts)
+        assembled_input = assembler.assemble(messages, blocks)
+        text = "\n".join(part.content for part in assembled_input.parts)
         order = ["first question", "first answer", "第二个问题"]
-        places = [text.index(each) for each in order]
+        places = [text.index(phrase) for phrase in order]
         assert places == sorted(places)
         assert max(text.index("a known fact"), text.index("a rule")) < places[0]
         assert "You help." in text
-        assert made.parts[-1].role is Role.USER
-        assert made.total_tokens > 0
+        assert assembled_input.parts[-1].role is Role.USER
+        assert assembled_input.total_tokens > 0
         assert messages == before
 
     def test_it_is_pure(self, assembler: Assembler) -> None:
@@ -200,9 +200,9 @@ class EvidenceIngestorContract:
         self, ingestor: EvidenceIngestor, kind: SourceKind
     ) -> None:
         draft = replace(self.DRAFT, source=EvidenceSource(kind=kind, name="n"))
-        made = ingestor.ingest(draft)
-        assert isinstance(made, EvidenceDraft)
-        assert made.confidence is None or 0 <= made.confidence <= 1
+        result = ingestor.ingest(draft)
+        assert isinstance(result, EvidenceDraft)
+        assert result.confidence is None or 0 <= result.confidence <= 1
 
     def test_it_is_pure_and_changes_nothing_that_it_is_given(
         self, ingestor: EvidenceIngestor
@@ -231,8 +231,8 @@ class ContextSourceContract:
 
     async def pieces(self, source: ContextSource, limit: int) -> list[ContextPiece]:
         """What it finds."""
-        found: Any = source.fetch(self.scope, self.query, limit)
-        return list(await found if inspect.isawaitable(found) else found)
+        answer: Any = source.fetch(self.scope, self.query, limit)
+        return list(await answer if inspect.isawaitable(answer) else answer)
 
     async def test_it_has_a_name_and_a_section(self, source: ContextSource) -> None:
         assert source.name.isidentifier()
@@ -240,9 +240,9 @@ class ContextSourceContract:
 
     async def test_it_gives_pieces_and_no_more_than_asked_for(self, source: ContextSource) -> None:
         for limit in (1, 3, 50):
-            found = await self.pieces(source, limit)
-            assert len(found) <= limit
-            for piece in found:
+            pieces = await self.pieces(source, limit)
+            assert len(pieces) <= limit
+            for piece in pieces:
                 assert isinstance(piece, ContextPiece)
                 assert piece.score is None or 0 <= piece.score <= 1
                 assert piece.tokens is None or piece.tokens >= 0

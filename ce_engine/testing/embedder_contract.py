@@ -30,15 +30,17 @@ ODD = (
 Vector = Sequence[float]
 
 
-def cosine(one: Vector, other: Vector) -> float:
+def cosine(vector: Vector, other: Vector) -> float:
     """How near two vectors are."""
-    sizes = math.hypot(*one) * math.hypot(*other)
-    return sum(a * b for a, b in zip(one, other, strict=True)) / sizes
+    sizes = math.hypot(*vector) * math.hypot(*other)
+    return sum(a * b for a, b in zip(vector, other, strict=True)) / sizes
 
 
-def alike(one: Sequence[Vector], other: Sequence[Vector]) -> bool:
+def alike(vectors: Sequence[Vector], other: Sequence[Vector]) -> bool:
     """Whether they are the same vectors: a service may round."""
-    return all(list(a) == pytest.approx(list(b), abs=1e-3) for a, b in zip(one, other, strict=True))
+    return all(
+        list(a) == pytest.approx(list(b), abs=1e-3) for a, b in zip(vectors, other, strict=True)
+    )
 
 
 class EmbedderContract:
@@ -54,10 +56,10 @@ class EmbedderContract:
         assert embedder.name == embedder.name
 
     async def test_each_text_has_a_vector_of_the_same_size(self, embedder: Embedder) -> None:
-        found = await embedder.embed(TEXTS)
-        assert len(found) == len(TEXTS)
-        assert len({len(vector) for vector in found}) == 1
-        assert len(found[0]) > 1
+        vectors = await embedder.embed(TEXTS)
+        assert len(vectors) == len(TEXTS)
+        assert len({len(vector) for vector in vectors}) == 1
+        assert len(vectors[0]) > 1
 
     async def test_what_means_the_like_is_near(self, embedder: Embedder) -> None:
         cat, bank, kitten = await embedder.embed(TEXTS)
@@ -70,24 +72,24 @@ class EmbedderContract:
         together = await embedder.embed(TEXTS)
         assert alike(await embedder.embed(TEXTS[::-1]), together[::-1])
         for text, vector in zip(TEXTS, together, strict=True):
-            found = await embedder.embed([text, TEXTS[0] * 9])
-            assert alike(found[:1], [vector])
+            vectors = await embedder.embed([text, TEXTS[0] * 9])
+            assert alike(vectors[:1], [vector])
 
     async def test_any_text_has_a_vector_or_an_empty_one(self, embedder: Embedder) -> None:
         size = len((await embedder.embed(TEXTS))[0])
-        found = await embedder.embed(ODD)
-        assert {len(vector) for vector in found} <= {0, size}
-        assert len(found) == len(ODD)
-        assert all(math.isfinite(number) for vector in found for number in vector)
+        vectors = await embedder.embed(ODD)
+        assert {len(vector) for vector in vectors} <= {0, size}
+        assert len(vectors) == len(ODD)
+        assert all(math.isfinite(number) for vector in vectors for number in vector)
 
     async def test_nothing_has_no_vectors(self, embedder: Embedder) -> None:
         assert list(await embedder.embed([])) == []
 
     async def test_it_can_be_asked_twice_at_once(self, embedder: Embedder) -> None:
-        one, other = await asyncio.gather(embedder.embed(TEXTS), embedder.embed(TEXTS[:2]))
-        assert alike(one[:2], other)
+        first, second = await asyncio.gather(embedder.embed(TEXTS), embedder.embed(TEXTS[:2]))
+        assert alike(first[:2], second)
 
     async def test_what_it_is_given_stays_as_it_is(self, embedder: Embedder) -> None:
-        given = list(TEXTS)
-        await embedder.embed(given)
-        assert given == list(TEXTS)
+        texts = list(TEXTS)
+        await embedder.embed(texts)
+        assert texts == list(TEXTS)

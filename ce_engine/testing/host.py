@@ -37,8 +37,8 @@ def assistant(text: str, host_id: str | None = None) -> HostMessage:
 
 def tool_calls(*calls: tuple[str, str, dict[str, Any]], text: str = "") -> HostMessage:
     """An assistant message that asks for (id, name, args) each."""
-    asked = [ToolRequest(id=i, name=name, args=args) for i, name, args in calls]
-    message = Message(role=Role.ASSISTANT, content=text, tool_calls=asked)
+    requests = [ToolRequest(id=i, name=name, args=args) for i, name, args in calls]
+    message = Message(role=Role.ASSISTANT, content=text, tool_calls=requests)
     return HostMessage(message, Origin.TOOL_CALL)
 
 

@@ -58,7 +58,7 @@ class JudgeContract:
         assert list(await judge.judge(answer, rules(*RULES))) == ["c2"]
 
     async def test_what_it_is_given_stays_as_it_is(self, judge: Judge) -> None:
-        given = rules(*RULES)
+        constraints = rules(*RULES)
         for answer in (KEPT, *BROKEN):
-            await judge.judge(answer, given)
-        assert given == rules(*RULES)
+            await judge.judge(answer, constraints)
+        assert constraints == rules(*RULES)

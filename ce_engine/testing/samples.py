@@ -74,7 +74,7 @@ def message_row(name: str, content: str = "你好 👋", **fields: Any) -> Messa
         status="incomplete",
         variant_of="v",
         replaces="r",
-        attachments=[each.model_copy() for each in ATTACHMENTS],
+        attachments=[attachment.model_copy() for attachment in ATTACHMENTS],
     )
     values: dict[str, Any] = {
         "key": b"k" * 16,
@@ -186,9 +186,9 @@ def event(name: str, scope: Scope = SCOPE, **fields: Any) -> Event:
         "meta": {"model": "m"},
         "nonce": "n",
     }
-    made = Event(event_type="MessageAppended", event_id=name, **{**values, **fields})
-    made.payload_mac = payload_mac(made, b"key")
-    return made
+    sample_event = Event(event_type="MessageAppended", event_id=name, **{**values, **fields})
+    sample_event.payload_mac = payload_mac(sample_event, b"key")
+    return sample_event
 
 
 def block(name: str, **fields: Any) -> ContextBlock:

@@ -28,6 +28,6 @@ class MockLlmAdapter:
         answer = self._answers.pop(0) if self._answers else f"summary {len(self.requests)}"
         if isinstance(answer, Exception):
             raise answer
-        asked = sum(len(part.content) for part in request.messages)
-        tokens = (asked // 4 + 1, len(answer) // 4 + 1)
+        prompt_chars = sum(len(part.content) for part in request.messages)
+        tokens = (prompt_chars // 4 + 1, len(answer) // 4 + 1)
         return LlmResponse(answer, "mock", *tokens, sum(tokens))

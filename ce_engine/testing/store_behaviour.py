@@ -151,24 +151,24 @@ class BehaviourContract:
         await store.apply(
             scope, [AppendMessages(rows), PutEvidence(samples.evidence_row("e")), *others]
         )
-        found = await store.list_sessions(account_id="a", user_id="u")
-        assert [info.session_id for info in found] == ["s1", "s2"]
-        first = found[0]
+        sessions = await store.list_sessions(account_id="a", user_id="u")
+        assert [info.session_id for info in sessions] == ["s1", "s2"]
+        first = sessions[0]
         assert first.frameworks == ["acme", "three", "two"]
         assert (first.messages, first.tool_calls, first.evidences, first.turns) == (3, 1, 1, 1)
         assert (first.user_id, first.account_id, first.ephemeral) == ("u", "a", False)
         assert first.updated_at > first.created_at
-        assert found[1].frameworks == []
+        assert sessions[1].frameworks == []
         everything = await store.list_sessions(account_id="a", user_id=None, ephemeral=True)
         assert [info.session_id for info in everything] == ["s1", "passing", "s3", "s2"]
         assert await store.list_sessions(user_id=None) == []
         newest = await store.list_sessions(account_id="a", user_id=None, ephemeral=True, limit=2)
         assert newest == everything[:2]
         since = everything[1].updated_at
-        written = await store.list_sessions(
+        recent_sessions = await store.list_sessions(
             account_id="a", user_id=None, ephemeral=True, since=since
         )
-        assert written == everything[:2]
+        assert recent_sessions == everything[:2]
         assert await store.list_sessions(account_id="a", since="9999") == []
 
     async def test_objects_are_not_shared_with_the_caller(self, store: Store) -> None:
@@ -181,9 +181,9 @@ class BehaviourContract:
         expected[0].message.seq = 1
         for _ in range(2):
             state = await read_state(store)
-            found = (state.rows[0], state.open_turns[0], state.evidence[0].evidence)
-            assert found == expected
-            _spoil(*found)
+            copies = (state.rows[0], state.open_turns[0], state.evidence[0].evidence)
+            assert copies == expected
+            _spoil(*copies)
 
     async def test_tasks_append_at_once(self, store: Store) -> None:
         await asyncio.gather(*(_append(store, f"m{n}") for n in range(40)))
@@ -243,35 +243,35 @@ class BehaviourContract:
         assert await store.list_keys() == []
         await _append(store, "m1")
         await store.put_context_blocks(SCOPE, [samples.block("b1")])
-        found = await store.check_content(SCOPE)
-        assert found is not None
-        assert found.wrong == ()
+        result = await store.check_content(SCOPE)
+        assert result is not None
+        assert result.wrong == ()
         assert await store.list_keys() == [SCOPE.key]
 
     @pytest.mark.req("D-10")
     async def test_another_project_reads_no_content(self, store: Store) -> None:
-        mine = replace(SCOPE, project_id="mine")
-        await store.apply(mine, [*message("m1"), PutEvidence(samples.evidence_row("e1"))])
+        own_scope = replace(SCOPE, project_id="mine")
+        await store.apply(own_scope, [*message("m1"), PutEvidence(samples.evidence_row("e1"))])
         for other in (replace(SCOPE, project_id="other"), replace(SCOPE, project_id="")):
-            for read in reads(store, other):
+            for reading in reads(store, other):
                 with pytest.raises(ScopeViolationError, match="belongs to project 'mine'"):
-                    await read
+                    await reading
             head = await store.state(other)
             assert head is not None
             assert head.head.project_id == "mine"
             assert await store.chain(other) is not None
-        for read in reads(store, mine):
-            await read
-        assert (await store.evidence_rows(mine, ["e1"]))[0].evidence.content
+        for reading in reads(store, own_scope):
+            await reading
+        assert (await store.evidence_rows(own_scope, ["e1"]))[0].evidence.content
 
     @pytest.mark.req("D-10", "B-03")
     async def test_where_nothing_is_nothing_is_refused(self, store: Store) -> None:
-        mine = replace(SCOPE, project_id="mine")
-        await store.apply(mine, message("m1"))
-        await store.apply(mine, [DeleteSession(deletion(store))])
+        own_scope = replace(SCOPE, project_id="mine")
+        await store.apply(own_scope, message("m1"))
+        await store.apply(own_scope, [DeleteSession(deletion(store))])
         other = replace(SCOPE, project_id="other")
-        for read in reads(store, other):
-            await read
+        for reading in reads(store, other):
+            await reading
 
 
 async def _append(store: Store, name: str) -> None:

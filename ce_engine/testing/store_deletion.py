@@ -98,9 +98,9 @@ def quoting(text: str) -> list[Write]:
     beside.evidence = beside.evidence.model_copy(update={"metadata": {"abstract": so}})
     turn = samples.turn("t1", report={"context": so}, attempts=[{"error": so}])
     turn.status = TurnStatus.ABANDONED
-    said = f"It says: {text[4:]} Really?"
+    quotation = f"It says: {text[4:]} Really?"
     return [
-        AppendMessages([samples.bare_row("m1", said), asking, samples.bare_row("m3", CALM)]),
+        AppendMessages([samples.bare_row("m1", quotation), asking, samples.bare_row("m3", CALM)]),
         PutEvidence(samples.evidence_row("e1", text)),
         PutEvidence(twin),
         PutEvidence(beside),
@@ -159,8 +159,8 @@ class DeletionContract:
         assert (chain.head.is_deleted, chain.head.key_id, chain.head.epoch) == (True, "", 1)
         first, last = await store.list_events(SCOPE)
         assert (first.payload, first.tags, first.meta, first.nonce) == ({}, {}, {}, "")
-        found = (first.event_id, first.seq, first.kind, first.ts)
-        assert found == ("v1", 1, "user_input", event.ts)
+        envelope = (first.event_id, first.seq, first.kind, first.ts)
+        assert envelope == ("v1", 1, "user_input", event.ts)
         assert (last.event_type, last.payload) == ("deleted", {"what": "session"})
         await check_log(store, "deleted")
 
@@ -266,11 +266,11 @@ class DeletionContract:
         result = await store.apply(SCOPE, [DeleteEvidence("e1", event)])
         assert result.removed == {"evidences": 1}
         [row] = await store.evidence_rows(SCOPE, ["e1"])
-        found = row.evidence
-        at = found.metadata.pop("deleted_at")
+        evidence = row.evidence
+        at = evidence.metadata.pop("deleted_at")
         assert isinstance(at, str)
-        assert (found.content, found.metadata) == ("", {"links": [{"model_usage_id": "u2"}]})
-        assert (found.links.tool_call_id, row.dedup_key) == ("c1", CANARY.encode())
+        assert (evidence.content, evidence.metadata) == ("", {"links": [{"model_usage_id": "u2"}]})
+        assert (evidence.links.tool_call_id, row.dedup_key) == ("c1", CANARY.encode())
         assert [block.block_id for block in await store.list_context_blocks(SCOPE)] == ["b2"]
         state = await read_state(store)
         assert (state.head.epoch, len(state.rows), len(state.evidence)) == (1, 2, 2)
@@ -283,35 +283,35 @@ class DeletionContract:
 
     async def test_evidence_is_deleted_once(self, store: Store) -> None:
         await store.apply(SCOPE, everything(CANARY))
-        gone = [DeleteEvidence("e1", deletion(store, name)) for name in ("d1", "d2")]
-        await store.apply(SCOPE, gone[:1])
+        deletions = [DeleteEvidence("e1", deletion(store, name)) for name in ("d1", "d2")]
+        await store.apply(SCOPE, deletions[:1])
         once = await store.get_session(SCOPE), await store.list_events(SCOPE)
         unknown = DeleteEvidence("no", deletion(store, "d3"))
-        assert (await store.apply(SCOPE, [gone[1], unknown])).removed == {}
+        assert (await store.apply(SCOPE, [deletions[1], unknown])).removed == {}
         assert await store.list_events(SCOPE) == once[1]
         again = samples.evidence_row("e1", "once more")
         await store.apply(SCOPE, [PutEvidence(again)])
-        found = await store.get_session(SCOPE)
-        assert found is not None
+        document = await store.get_session(SCOPE)
+        assert document is not None
         assert once[0] is not None
-        assert found.evidences == once[0].evidences
+        assert document.evidences == once[0].evidences
 
     @pytest.mark.req("A-30")
     async def test_the_message_that_holds_the_evidence_loses_it(self, store: Store) -> None:
         row = samples.bare_row("m1", f"the {CANARY}")
         row.message.attachments = [AttachmentRecord(kind="file", name=CANARY)]
-        kept = samples.bare_row("m2", "the rest")
+        other_row = samples.bare_row("m2", "the rest")
         evidence = samples.evidence_row("e1", message_id="m1", dedup_key=b"")
-        await store.apply(SCOPE, [AppendMessages([row, kept]), PutEvidence(evidence)])
+        await store.apply(SCOPE, [AppendMessages([row, other_row]), PutEvidence(evidence)])
         await store.apply(SCOPE, [DeleteEvidence("e1", deletion(store))])
         first, second = (await read_state(store)).rows
         expected = replace(row, withheld=True)
         expected.message.content, expected.message.seq = "", 1
         expected.message.attachments = None
         assert (first, second.message.content) == (expected, "the rest")
-        found = await store.get_evidence(SCOPE, "e1")
-        assert found is not None
-        assert found.content == ""
+        stored_evidence = await store.get_evidence(SCOPE, "e1")
+        assert stored_evidence is not None
+        assert stored_evidence.content == ""
         await store.purge()
         assert CANARY.encode() not in self.bytes_of(store)
 
@@ -343,12 +343,12 @@ class DeletionContract:
 
     @pytest.mark.req("A-30")
     async def test_a_short_text_goes_as_a_word_of_its_own(self, store: Store) -> None:
-        said = ["The code is 7391.", "Order 17391 of 7391b", "7391"]
-        rows = [samples.bare_row(f"m{n}", each) for n, each in enumerate(said)]
+        texts = ["The code is 7391.", "Order 17391 of 7391b", "7391"]
+        rows = [samples.bare_row(f"m{n}", text) for n, text in enumerate(texts)]
         await store.apply(
             SCOPE, [AppendMessages(rows), PutEvidence(samples.evidence_row("e1", "7391"))]
         )
         result = await store.apply(SCOPE, [DeleteEvidence("e1", deletion(store))])
         assert result.cleared == ["m0", "m2"]
         left = [row.message.content for row in (await read_state(store)).rows]
-        assert left == ["The code is [deleted].", said[1], ""]
+        assert left == ["The code is [deleted].", texts[1], ""]

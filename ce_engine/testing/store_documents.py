@@ -50,12 +50,12 @@ class DocumentContract:
         await store.put_session(SCOPE, await read_document(store))
         assert await store.get_session(SCOPE) == document
         await store.append_messages(SCOPE, [Message(role=Role.USER, content="next")])
-        found = await read_document(store)
-        assert [message.seq for message in found.session.messages] == [3, 5, 6]
-        assert found.meta is not None
+        stored_document = await read_document(store)
+        assert [message.seq for message in stored_document.session.messages] == [3, 5, 6]
+        assert stored_document.meta is not None
         assert document.meta is not None
-        assert found.meta.created_at == document.meta.created_at
-        assert found.meta.updated_at > document.meta.updated_at
+        assert stored_document.meta.created_at == document.meta.created_at
+        assert stored_document.meta.updated_at > document.meta.updated_at
 
     async def test_messages_without_ids_get_some_and_hang_together(self, store: Store) -> None:
         document = samples.document()
@@ -73,8 +73,8 @@ class DocumentContract:
         version = await store.version(SCOPE)
         empty = SessionDocument.model_validate({"session": {"session_id": SCOPE.session_id}})
         await store.put_session(SCOPE, empty)
-        found = await read_document(store)
-        assert found.model_copy(update={"meta": None}) == empty
+        stored_document = await read_document(store)
+        assert stored_document.model_copy(update={"meta": None}) == empty
         assert version == (1, 1, 0)
         assert await store.version(SCOPE) == (2, 2, 0)
         await store.apply(SCOPE, samples.message("next"))  # no number is given twice
@@ -109,9 +109,9 @@ class DocumentContract:
         await store.patch_session(SCOPE, patch)
         document.session.summary = None
         document.session.task_state.todo_list.tasks = [task]
-        found = await read_document(store)
-        assert found.session == document.session
-        assert (found.evidences, found.context_blocks) == (
+        stored_document = await read_document(store)
+        assert stored_document.session == document.session
+        assert (stored_document.evidences, stored_document.context_blocks) == (
             document.evidences,
             document.context_blocks,
         )
@@ -168,8 +168,8 @@ class DocumentContract:
             samples.evidence("no-date", source=rag, type=EvidenceType.OTHER, metadata={}),
         ):
             await store.put_evidence(SCOPE, item)
-        found = await store.list_evidences(SCOPE, EvidenceFilter(**given))
-        assert "".join(i.evidence_id for i in found if i.evidence_id != "no-date") == expected
+        matches = await store.list_evidences(SCOPE, EvidenceFilter(**given))
+        assert "".join(i.evidence_id for i in matches if i.evidence_id != "no-date") == expected
 
     async def test_a_filter_with_a_malformed_time_is_refused(self, store: Store) -> None:
         await store.put_evidence(SCOPE, samples.evidence("a"))
@@ -197,8 +197,8 @@ class DocumentContract:
             samples.block("l", priority=Priority.LOW),
         ]
         await store.put_context_blocks(SCOPE, blocks)
-        found = await store.list_context_blocks(SCOPE, BlockFilter(**given))
-        assert "".join(block.block_id for block in found) == expected
+        matches = await store.list_context_blocks(SCOPE, BlockFilter(**given))
+        assert "".join(block.block_id for block in matches) == expected
 
     async def test_tasks_are_listed_in_order_of_arrival(self, store: Store) -> None:
         assert await store.list_tasks(SCOPE) == []

@@ -11,16 +11,16 @@ from ce_engine.testing.samples import SCOPE
 
 async def read_state(store: Store, scope: Scope = SCOPE, **after: int) -> SessionState:
     """The state of a session that is there."""
-    found = await store.state(scope, **after)
-    assert found is not None
-    return found
+    state = await store.state(scope, **after)
+    assert state is not None
+    return state
 
 
 async def read_document(store: Store, scope: Scope = SCOPE) -> SessionDocument:
     """The document of a session that is there."""
-    found = await store.get_session(scope)
-    assert found is not None
-    return found
+    document = await store.get_session(scope)
+    assert document is not None
+    return document
 
 
 async def read_names(store: Store, scope: Scope = SCOPE) -> list[str | None]:

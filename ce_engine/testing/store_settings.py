@@ -29,9 +29,9 @@ VALUES: list[Any] = [0, "", [], {}, False, "å­—\x00\ud83d", {"a": [1, None, {"å­
 
 async def _stored(store: Store, scope: Scope) -> tuple[Any, int]:
     """Value and version of the setting `x`; what a store without MACs says of its standing is the store's own."""
-    found = await store.get_setting(scope, "x")
-    assert found is not None
-    return found.value, found.version
+    setting = await store.get_setting(scope, "x")
+    assert setting is not None
+    return setting.value, setting.version
 
 
 class SettingsContract:
@@ -57,9 +57,9 @@ class SettingsContract:
         value = {"items": [1]}
         await store.put_setting(MINE, "x", value)
         value["items"].append(2)
-        found = await store.get_setting(MINE, "x")
-        assert found is not None
-        found.value["items"].append(3)
+        setting = await store.get_setting(MINE, "x")
+        assert setting is not None
+        setting.value["items"].append(3)
         assert await _stored(store, MINE) == ({"items": [1]}, 1)
 
     @pytest.mark.req("B-03", "D-10")

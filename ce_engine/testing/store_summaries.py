@@ -74,13 +74,13 @@ class SummariesContract:
     @pytest.mark.req("A-16", "A-30")
     async def test_none_is_left_of_deleted_evidence(self, store: Store) -> None:
         """Not even in what earlier summaries were made of."""
-        said = {"stage": "summarize", "created_at": samples.AT}
+        metadata = {"stage": "summarize", "created_at": samples.AT}
         outputs = [
             samples.evidence_row(name, "the canary")
             for name in ("e7", "e8")  # the older one's summary was replaced long ago
         ]
         for row in outputs:
-            update = {"type": EvidenceType.LLM_OUTPUT, "metadata": said}
+            update = {"type": EvidenceType.LLM_OUTPUT, "metadata": metadata}
             row.evidence = row.evidence.model_copy(update=update)
         await store.apply(
             SCOPE,

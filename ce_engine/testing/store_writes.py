@@ -92,8 +92,8 @@ class WritesContract:
         again = [samples.bare_row(name, "again") for name in ("m1", "m2", "m2")]
         await store.apply(SCOPE, [AppendMessages(again), AppendMessages(again)])
         rows = (await read_state(store)).rows
-        found = [(row.message.message_id, row.message.seq, row.message.content) for row in rows]
-        assert found == [("m1", 1, "first"), ("m2", 2, "again")]
+        contents = [(row.message.message_id, row.message.seq, row.message.content) for row in rows]
+        assert contents == [("m1", 1, "first"), ("m2", 2, "again")]
 
     async def test_only_what_is_newer_is_read(self, store: Store) -> None:
         rows = [samples.bare_row(f"m{n}") for n in range(4)]
@@ -134,10 +134,10 @@ class WritesContract:
         links = [LinkEvidence("e1", link) for link in (first, other, other)]
         await store.apply(SCOPE, [PutEvidence(samples.evidence_row("e1")), *links])
         await store.apply(SCOPE, [LinkEvidence("e1", other), LinkEvidence("gone", other)])
-        found = await store.get_evidence(SCOPE, "e1")
-        assert found is not None
-        assert (found.links, found.metadata["links"]) == (first, [{"model_usage_id": "u2"}])
-        assert found.metadata["tags"] == {"lang": "zh"}
+        evidence = await store.get_evidence(SCOPE, "e1")
+        assert evidence is not None
+        assert (evidence.links, evidence.metadata["links"]) == (first, [{"model_usage_id": "u2"}])
+        assert evidence.metadata["tags"] == {"lang": "zh"}
 
     async def test_the_first_link_of_evidence_without_any_is_its_own(self, store: Store) -> None:
         row = samples.evidence_row("e1")
@@ -145,9 +145,9 @@ class WritesContract:
         first, other = EvidenceLinks(model_usage_id="u1"), EvidenceLinks(tool_call_id="c2")
         links = [LinkEvidence("e1", link) for link in (EvidenceLinks(), first, first, other)]
         await store.apply(SCOPE, [PutEvidence(row), *links])
-        found = await store.get_evidence(SCOPE, "e1")
-        assert found is not None
-        assert (found.links, found.metadata["links"]) == (first, [{"tool_call_id": "c2"}])
+        evidence = await store.get_evidence(SCOPE, "e1")
+        assert evidence is not None
+        assert (evidence.links, evidence.metadata["links"]) == (first, [{"tool_call_id": "c2"}])
 
     async def test_evidence_may_have_its_content_in_a_message(self, store: Store) -> None:
         row = samples.evidence_row("e1", "the answer", message_id="m1")
@@ -201,10 +201,10 @@ class WritesContract:
             usage_write = AppendModelUsage([usage[n]], turn_id="t1")
             writes: list[Write] = [usage_write, UpsertTasks([tasks[n]]), PutBlocks([blocks[n]])]
             await store.apply(SCOPE, writes)
-        found = await read_document(store)
-        assert found.session.model_usage == [usage[0]]
-        assert found.session.task_state.todo_list.tasks == [tasks[1]]
-        assert found.context_blocks == [blocks[1]]
+        document = await read_document(store)
+        assert document.session.model_usage == [usage[0]]
+        assert document.session.task_state.todo_list.tasks == [tasks[1]]
+        assert document.context_blocks == [blocks[1]]
 
     async def test_turns_are_listed_in_order_of_opening(self, store: Store) -> None:
         for name in ("t2", "t1"):
@@ -217,12 +217,15 @@ class WritesContract:
         assert state.open_turns == [state.newest_turn] == [samples.turn("t1")]
 
     async def test_cuts_are_kept_by_lane_kind_and_anchor(self, store: Store) -> None:
-        one, two = CutMark("l", "drop", "m1", 100, samples.AT), CutMark("l", "shorten", "m1", 5)
+        first, second = (
+            CutMark("l", "drop", "m1", 100, samples.AT),
+            CutMark("l", "shorten", "m1", 5),
+        )
         moved = CutMark("l", "drop", "m5", 100)
-        await store.apply(SCOPE, [PutCut(one), PutCut(two), PutCut(replace(one, budget=90))])
-        assert (await read_state(store)).cuts == [replace(one, budget=90), two]
+        await store.apply(SCOPE, [PutCut(first), PutCut(second), PutCut(replace(first, budget=90))])
+        assert (await read_state(store)).cuts == [replace(first, budget=90), second]
         await store.apply(SCOPE, [PutCut(moved, replaces="m1")])
-        assert (await read_state(store)).cuts == [two, moved]
+        assert (await read_state(store)).cuts == [second, moved]
 
     async def test_a_values_first_placeholder_stands(self, store: Store) -> None:
         first, second = Placeholder("EMAIL", b"\x00a", 1), Placeholder("PHONE", b"\x00a", 1)
@@ -235,22 +238,26 @@ class WritesContract:
         events = [samples.event(f"v{n}") for n in range(3)] + [samples.event("", turn_id=None)]
         await store.apply(SCOPE, [AppendEvents(events[:2]), AppendEvents([events[0]])])
         await store.apply(SCOPE, [AppendEvents([events[1], *events[2:], events[3]])])
-        found = await store.list_events(SCOPE)
-        assert [event.seq for event in found] == [1, 2, 3, 4, 5]
-        bare = [event.model_copy(update={"seq": None, "hash": ""}) for event in found]
+        stored_events = await store.list_events(SCOPE)
+        assert [event.seq for event in stored_events] == [1, 2, 3, 4, 5]
+        bare = [event.model_copy(update={"seq": None, "hash": ""}) for event in stored_events]
         assert bare == [*events, events[3]]
         head = (await read_state(store)).head
         key = chain_keys(store.secret, SCOPE.key)
-        assert (head.last_event_seq, head.chain_head) == (5, found[-1].hash)
-        assert verify_chain(found, head.chain_head, key) is None
-        found[1].ts = "2027"
-        assert verify_chain(found, head.chain_head, key) == 2
+        assert (head.last_event_seq, head.chain_head) == (5, stored_events[-1].hash)
+        assert verify_chain(stored_events, head.chain_head, key) is None
+        stored_events[1].ts = "2027"
+        assert verify_chain(stored_events, head.chain_head, key) == 2
 
     async def test_an_event_of_another_session_keeps_its_scope(self, store: Store) -> None:
         foreign = samples.event("v1", Scope(session_id="s", user_id="other"))
         await store.apply(SCOPE, [AppendEvents([foreign])])
-        (found,) = await store.list_events(SCOPE)
-        assert (found.account_id, found.user_id, found.session_id) == ("", "other", "s")
+        (stored_event,) = await store.list_events(SCOPE)
+        assert (stored_event.account_id, stored_event.user_id, stored_event.session_id) == (
+            "",
+            "other",
+            "s",
+        )
 
     @pytest.mark.parametrize("text", HARD_TEXTS, ids=range(len(HARD_TEXTS)))
     async def test_any_text_survives(self, store: Store, text: str) -> None:
@@ -264,15 +271,15 @@ class WritesContract:
         row.message.seq = 1
         assert state.rows == [row]
         assert await store.get_evidence(scope, "e") == evidence
-        (found,) = await store.list_events(scope)
-        assert (found.payload, found.tags) == (event.payload, event.tags)
+        (stored_event,) = await store.list_events(scope)
+        assert (stored_event.payload, stored_event.tags) == (event.payload, event.tags)
         assert (
-            verify_chain([found], state.head.chain_head, chain_keys(store.secret, scope.key))
+            verify_chain([stored_event], state.head.chain_head, chain_keys(store.secret, scope.key))
             is None
         )
 
     async def test_data_that_is_no_json_is_kept_as_text(self, store: Store) -> None:
         call = samples.tool_call("c1", args_digest={"at": {1: complex(1, 2)}, "n": (1, 2)})
         await store.append_tool_calls(SCOPE, [call])
-        (found,) = (await read_document(store)).session.tool_state.tool_calls
-        assert found.args_digest == {"at": {"1": "(1+2j)"}, "n": [1, 2]}
+        (stored_call,) = (await read_document(store)).session.tool_state.tool_calls
+        assert stored_call.args_digest == {"at": {"1": "(1+2j)"}, "n": [1, 2]}

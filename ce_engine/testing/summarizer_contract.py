@@ -81,18 +81,18 @@ class SummarizerContract:
     async def test_the_last_messages_are_not_covered(
         self, summarizer: Summarizer, count: int
     ) -> None:
-        made = await summarizer.summarize(conversation(count), None, CONFIG)
-        covered = made.message_index_range
+        new_summary = await summarizer.summarize(conversation(count), None, CONFIG)
+        covered = new_summary.message_index_range
         assert covered.from_index == 0
         assert 0 <= covered.to_index <= count - 3
-        assert made.content
-        assert made.updated_at
+        assert new_summary.content
+        assert new_summary.updated_at
 
     async def test_it_goes_on_where_the_old_one_ended(self, summarizer: Summarizer) -> None:
         messages = conversation(12)
-        made = await summarizer.summarize(messages, summary(5), CONFIG)
-        assert 6 <= made.message_index_range.to_index <= 9
-        assert made.message_index_range.from_index == 0
+        new_summary = await summarizer.summarize(messages, summary(5), CONFIG)
+        assert 6 <= new_summary.message_index_range.to_index <= 9
+        assert new_summary.message_index_range.from_index == 0
         rest = await summarizer.summarize(messages[6:], summary(-1), CONFIG)
         assert 0 <= rest.message_index_range.to_index <= 3
 
@@ -102,14 +102,18 @@ class SummarizerContract:
         for preserved in range(results + 4):
             config = CONFIG.model_copy(update={"preserve_recent_messages": preserved})
             messages = [*conversation(2), *with_tools(results)]
-            made = await summarizer.summarize(messages, None, config)
-            after = messages[made.message_index_range.to_index + 1 :]
+            new_summary = await summarizer.summarize(messages, None, config)
+            after = messages[new_summary.message_index_range.to_index + 1 :]
             assert [m.role for m in after[:1]] in ([], [Role.USER])
             assert len(after) >= preserved
 
     async def test_it_is_no_longer_than_it_may(self, summarizer: Summarizer) -> None:
-        made = await summarizer.summarize(conversation(30, 40), None, CONFIG)
-        assert 0 < CharBasedEstimator().estimate_text(made.content) <= CONFIG.max_summary_tokens * 2
+        new_summary = await summarizer.summarize(conversation(30, 40), None, CONFIG)
+        assert (
+            0
+            < CharBasedEstimator().estimate_text(new_summary.content)
+            <= CONFIG.max_summary_tokens * 2
+        )
 
     async def test_nothing_to_cover_is_an_error(self, summarizer: Summarizer) -> None:
         for messages, existing in (

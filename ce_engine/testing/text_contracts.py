@@ -39,10 +39,10 @@ class TokenEstimatorContract:
         self, token_estimator: TokenEstimator
     ) -> None:
         messages = [Message(role=Role.USER, content=text) for text in TEXTS]
-        each = [token_estimator.estimate_message(m.role, m.content) for m in messages]
-        for message, tokens in zip(messages, each, strict=True):
+        counts = [token_estimator.estimate_message(m.role, m.content) for m in messages]
+        for message, tokens in zip(messages, counts, strict=True):
             assert tokens > token_estimator.estimate_text(message.content)
-        assert token_estimator.estimate_messages(messages) >= sum(each)
+        assert token_estimator.estimate_messages(messages) >= sum(counts)
 
     def test_it_says_what_it_is(self, token_estimator: TokenEstimator) -> None:
         assert token_estimator.name

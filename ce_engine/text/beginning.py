@@ -17,6 +17,6 @@ def cut(text: str, most: int, locale: str) -> str:
     room = most - len(form.format(chars=len(text))) - 1
     if room <= 0:
         return text[: max(0, most)]
-    ends = [found.end() for found in _END.finditer(text[: room + 1]) if found.end() <= room]
+    ends = [match.end() for match in _END.finditer(text[: room + 1]) if match.end() <= room]
     head = text[: ends[-1] if ends and ends[-1] > room // 2 else room]
     return f"{head.rstrip()}\n{form.format(chars=len(text) - len(head))}"

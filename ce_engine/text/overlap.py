@@ -155,7 +155,7 @@ class Words:
         """The words of the first `MAX_CHARS` of a text; case, width, spaces and punctuation do not count."""
         plain = unicodedata.normalize("NFKC", text[:MAX_CHARS]).casefold().translate(_HYPHENS)
         return cls.in_a_row(
-            [word for each in _TOKEN.findall(dated(plain)) for word in _whole(each)]
+            [word for token in _TOKEN.findall(dated(plain)) for word in _whole(token)]
         )
 
     @classmethod
@@ -186,33 +186,39 @@ def _whole(word: str) -> Sequence[str]:
     return [word.replace(",", "") if _THOUSANDS.fullmatch(word) else word]
 
 
-def quotes(said: Words, source: Words, asked: Words = NOTHING) -> bool:
+def quotes(answer: Words, source: Words, question: Words = NOTHING) -> bool:
     """Whether what was said is, in part, what the source says, beyond what the question said already."""
-    if not said.all or not source.all:
+    if not answer.all or not source.all:
         return False
-    said, source = said.with_years_of(source), source.with_years_of(said)
-    asked = asked.with_years_of(source)
-    weigh = _weighing(asked)
-    for part, whole in ((source, said), (said, source)):
-        if part.line in whole.line and sum(map(weigh, part.all)) >= LEAST and _is_new(part, asked):
+    answer, source = answer.with_years_of(source), source.with_years_of(answer)
+    question = question.with_years_of(source)
+    weigh = _weighing(question)
+    for part, whole in ((source, answer), (answer, source)):
+        if (
+            part.line in whole.line
+            and sum(map(weigh, part.all)) >= LEAST
+            and _is_new(part, question)
+        ):
             return True
-    if any(run in source.line and run not in asked.line for run in _runs(said.all, weigh)):
+    if any(run in source.line and run not in question.line for run in _runs(answer.all, weigh)):
         return True
     if len(source.all) > FEW:
         return False
-    return any(word[0].isdecimal() and word in source.all for word in {*said.all} - {*asked.all})
+    return any(
+        word[0].isdecimal() and word in source.all for word in {*answer.all} - {*question.all}
+    )
 
 
-def _is_new(part: Words, asked: Words) -> bool:
-    return part.line not in asked.line and not {*part.all} <= {*asked.all}
+def _is_new(part: Words, question: Words) -> bool:
+    return part.line not in question.line and not {*part.all} <= {*question.all}
 
 
-def _weighing(asked: Words) -> Callable[[str], int]:
+def _weighing(question: Words) -> Callable[[str], int]:
     """How telling a word is; one that the question has is not."""
-    told = _COMMON.union(asked.all)
+    common_words = _COMMON.union(question.all)
 
     def weigh(word: str) -> int:
-        if word in told:
+        if word in common_words:
             return 1
         digits = sum(map(str.isdecimal, word))
         if word[0].isdecimal():
@@ -274,12 +280,12 @@ class Quotations:
             return True
         if evidence_id not in self._words:
             self._words[evidence_id] = Words.of(evidence.content)
-        sources = [self._words[evidence_id]] if told is None else [Words.of(each) for each in told]
+        sources = [self._words[evidence_id]] if told is None else [Words.of(text) for text in told]
         if self._newest is None or self._newest[0] is not message:
-            asked = Words.of(self._question(message))
-            self._newest = message, Words.of(message.content), asked
-        _, said, asked = self._newest
-        return any(quotes(said, source, asked) for source in sources)
+            question = Words.of(self._question(message))
+            self._newest = message, Words.of(message.content), question
+        _, answer, question = self._newest
+        return any(quotes(answer, source, question) for source in sources)
 
     def _question(self, message: Message) -> str:
         """What the answer answers: the nearest message of a user above it."""

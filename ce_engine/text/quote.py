@@ -63,14 +63,14 @@ def neutral(text: str) -> str:
     if (
         text.isascii() and text.isprintable()
     ):  # most often: one line, and nothing to look for but these
-        seen = text
+        visible_text = text
     else:
-        seen = _HIDDEN.sub("", _BREAK.sub("\n", _TERMINAL.sub("", text)))
-    if "#" in seen or not seen.isascii():
-        seen = _HEADING.sub(r"\1\\", seen)
-    if "<" in seen or "[" in seen or "\uff1c" in seen:
-        seen = _TEMPLATE.sub(lambda found: f"{found[0]} ", seen)
-    return seen
+        visible_text = _HIDDEN.sub("", _BREAK.sub("\n", _TERMINAL.sub("", text)))
+    if "#" in visible_text or not visible_text.isascii():
+        visible_text = _HEADING.sub(r"\1\\", visible_text)
+    if "<" in visible_text or "[" in visible_text or "\uff1c" in visible_text:
+        visible_text = _TEMPLATE.sub(lambda match: f"{match[0]} ", visible_text)
+    return visible_text
 
 
 def one_line(text: str) -> str:
@@ -101,8 +101,8 @@ def short_line(text: str) -> str:
 def entry(text: str, before: str = "", *, bare: bool = False) -> str:
     """A text of others as marked lines, with words of ours `before` its first one; a `bare` one has none."""
     lines = [line.rstrip() for line in neutral(text).strip().split("\n")]
-    kept = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
-    first, *more = kept or [""]  # nothing is left of hidden signs, or of what was deleted
+    kept_lines = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
+    first, *more = kept_lines or [""]  # nothing is left of hidden signs, or of what was deleted
     return "\n".join(
         [
             f"|{'-' if bare else ''} {before}{first.lstrip()}",
@@ -130,9 +130,9 @@ def _number(lines: str) -> str:
     plain = lines if lines.isascii() else normalize("NFKC", lines)
     for size in count(DIGITS):
         digits = digits if size < len(digits) else f"{digits}{digits}"
-        found = digits[-size:]
-        if found not in plain and found not in lines:
-            return found
+        number = digits[-size:]
+        if number not in plain and number not in lines:
+            return number
     raise AssertionError  # a text has no number that is longer than itself
 
 
@@ -140,18 +140,18 @@ def requoted(text: str, live: Callable[[str], str]) -> str:
     """A text of ours with `live` values in it; inside a quote they cannot pose as anything either."""
     parts: list[str] = []
     at = 0
-    for found in _QUOTE.finditer(text):
-        parts += (live(text[at : found.start()]), _inside(found, live))
-        at = found.end()
+    for match in _QUOTE.finditer(text):
+        parts += (live(text[at : match.start()]), _inside(match, live))
+        at = match.end()
     return "".join([*parts, live(text[at:])])
 
 
-def _inside(found: re.Match[str], live: Callable[[str], str]) -> str:
+def _inside(match: re.Match[str], live: Callable[[str], str]) -> str:
     """A quote with live values; as it was where they would close it."""
-    first, *lines, last = found[0].split("\n")
-    told = []
+    first, *lines, last = match[0].split("\n")
+    live_lines = []
     for line in lines:
         now = live(line)
-        told.append(line if now == line else neutral(now).replace("\n", "\n|  "))
-    same = found["id"] not in normalize("NFKC", "\n".join(told))
-    return "\n".join([first, *told, last]) if same else found[0]
+        live_lines.append(line if now == line else neutral(now).replace("\n", "\n|  "))
+    same = match["id"] not in normalize("NFKC", "\n".join(live_lines))
+    return "\n".join([first, *live_lines, last]) if same else match[0]

@@ -32,14 +32,14 @@ def dated(plain: str) -> str:
     return _DATE.sub(_one_form, plain)
 
 
-def _one_form(found: re.Match[str]) -> str:
-    told = {name: value for name, value in found.groupdict().items() if value is not None}
-    number = next(name[1:] for name in told if name[0] == "d")
-    day, year = int(told[f"d{number}"]), told.get(f"y{number}", NO_YEAR[:-1])
-    name = told.get(f"name{number}")
-    month = _NAMES.index(name[:3]) + 1 if name else int(told[f"m{number}"])
+def _one_form(match: re.Match[str]) -> str:
+    parts = {name: value for name, value in match.groupdict().items() if value is not None}
+    number = next(name[1:] for name in parts if name[0] == "d")
+    day, year = int(parts[f"d{number}"]), parts.get(f"y{number}", NO_YEAR[:-1])
+    name = parts.get(f"name{number}")
+    month = _NAMES.index(name[:3]) + 1 if name else int(parts[f"m{number}"])
     if not (0 < month <= 12 and 0 < day <= 31):
-        return found[0]
+        return match[0]
     return f" {year}-{month:02}-{day:02} "
 
 

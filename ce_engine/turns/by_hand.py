@@ -100,10 +100,10 @@ class ByHandMethods(EngineBase):
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
         scope = as_scope(session_id)
-        given = [user_message] if isinstance(user_message, Message) else list(user_message)
+        messages = [user_message] if isinstance(user_message, Message) else list(user_message)
         call = ModelCall(
             scope,
-            [_host(message) for message in given],
+            [_host(message) for message in messages],
             request_id=request_id or self.ids.generate(),
             tools=tools,
             config=runtime_config,
@@ -114,27 +114,31 @@ class ByHandMethods(EngineBase):
         if all(message.origin is Origin.SYSTEM for message in call.messages):
             raise SchemaValidationError(
                 "prepare_turn needs the user's message, or the results of tools; found "
-                f"{len(given)} message(s), none of them from a user or a tool."
+                f"{len(messages)} message(s), none of them from a user or a tool."
             )
         prepared = await self.prepare(call)
         try:
-            stored = await self._stored(scope)
+            result = await self._stored(scope)
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
         return PrepareResult(
             assembled_input=self._assembled(prepared, text=text),
             report=prepared.report,
-            session_version=stored.version,
+            session_version=result.version,
         )
 
     def _assembled(self, prepared: Prepared, *, text: bool) -> AssembledInput:
         """The input as the engine's own plan has it, or as the app's assembler puts it together."""
-        found = prepared.assembled
+        assembled_input = prepared.assembled
         if self.assembler is not None:
             messages, blocks = messages_and_blocks(prepared, self.estimator)
-            found = self.assembler.assemble(messages, blocks, prepared.call.model_hint)
-        return found.model_copy(update={"text": as_text(found.parts)}) if text else found
+            assembled_input = self.assembler.assemble(messages, blocks, prepared.call.model_hint)
+        return (
+            assembled_input.model_copy(update={"text": as_text(assembled_input.parts)})
+            if text
+            else assembled_input
+        )
 
     async def commit_assistant_message(
         self,
@@ -162,14 +166,14 @@ class ByHandMethods(EngineBase):
             )
         scope = as_scope(session_id)
         turn = self.open_turn(scope, turn_id)
-        named = [*(refs or ()), *(assistant_message.refs or ())]
-        await self._check(scope, named)
+        all_refs = [*(refs or ()), *(assistant_message.refs or ())]
+        await self._check(scope, all_refs)
         answer = Answer(
             assistant_message,
             assistant_message.message_id,
             model=model,
             provider=provider,
-            refs=named or refs,
+            refs=all_refs or refs,
         )
         await self.commit(turn, answer, usage=usage)
         return await self._stored(scope)
@@ -237,13 +241,13 @@ class ByHandMethods(EngineBase):
         scope = as_scope(session_id)
         turns = self._sessions.turns(scope)
         if turn_id is not None:
-            found = turns.get(turn_id)
-            if found is None:
+            turn = turns.get(turn_id)
+            if turn is None:
                 raise TurnAmbiguousError(
                     f"turn {turn_id!r} is not open in session {scope.session_id!r}: it was closed "
                     f"already, or was prepared by another process. Open here: {sorted(turns)}"
                 )
-            return found.handle
+            return turn.handle
         if len(turns) != 1:
             raise TurnAmbiguousError(
                 f"{len(turns)} turns are open in session {scope.session_id!r}; expected one. "

@@ -32,8 +32,10 @@ def protected(own: RuntimeConfig | None, engines: RuntimeConfig) -> RuntimeConfi
 
 
 def _check(own: RedactionConfig, engines: RedactionConfig) -> None:
-    said = [name for name in _ENGINES if name in own.model_fields_set]
-    other = [name for name in said if getattr(own, name) not in (None, getattr(engines, name))]
+    field_names = [name for name in _ENGINES if name in own.model_fields_set]
+    other = [
+        name for name in field_names if getattr(own, name) not in (None, getattr(engines, name))
+    ]
     if own.mode == "dual_store" and engines.mode != own.mode:
         other.append("mode")
     if other:

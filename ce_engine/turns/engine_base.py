@@ -182,8 +182,8 @@ class EngineBase(ABC):
         """
         view = self._sessions.known(scope)
         if view is None:  # asking for the view of a session that is not there would begin it
-            asked = self._journal.read(lambda: self.store.version(scope), Versions)
-            if (await asked).version == 0:
+            reading = self._journal.read(lambda: self.store.version(scope), Versions)
+            if (await reading).version == 0:
                 return None
             view, _ = await self._sessions.view(scope, ephemeral=False)
         return view
@@ -193,7 +193,9 @@ class EngineBase(ABC):
 
         `more` are characters that it reads beside them. How long an owner's pattern or another's redactor takes, nobody knows.
         """
-        known = not self.config.redaction.enabled or not getattr(self.redactor, "own_rules", True)
-        if known and not is_long(texts, more):
+        is_predictable = not self.config.redaction.enabled or not getattr(
+            self.redactor, "own_rules", True
+        )
+        if is_predictable and not is_long(texts, more):
             return make()
         return await self.workers.run(make)

@@ -114,8 +114,8 @@ class EvidenceToolMethods(EngineBase):
         self, view: SessionView, scope: Scope, name: str, config: RuntimeConfig
     ) -> str | None:
         """What evidence says, if it may be told; `None` else."""
-        found = _named(view, name)
-        row = view.evidence.get(found or "")
+        evidence_id = _named(view, name)
+        row = view.evidence.get(evidence_id or "")
         if row is None or scope.project_id != view.head.project_id:
             return None
         excluded = {*config.prune.exclude_sensitivity, *self.config.prune.exclude_sensitivity}
@@ -161,38 +161,38 @@ def _named(view: SessionView, name: str) -> str | None:
     """The evidence of this id, or the only one that begins with it."""
     if name in view.evidence:
         return name
-    found = [each for each in view.evidence if each.startswith(name)]
-    return found[0] if len(name) >= SHORT_ID and len(found) == 1 else None
+    matches = [evidence_id for evidence_id in view.evidence if evidence_id.startswith(name)]
+    return matches[0] if len(name) >= SHORT_ID and len(matches) == 1 else None
 
 
 def _part(text: str, name: str, lines: str, find: str, words: Mapping[str, str]) -> str:
     """What of a text is asked for, with the numbers of its lines where it is not the whole."""
     if not lines and not find and len(text) <= MOST_CHARS:
         return text
-    found = lines_of(text)
-    chosen: Sequence[int] = range(len(found))
+    all_lines = lines_of(text)
+    numbers: Sequence[int] = range(len(all_lines))
     if lines:
-        asked = _RANGE.fullmatch(str(lines))
-        if asked is None:
+        match = _RANGE.fullmatch(str(lines))
+        if match is None:
             return words["lines"].format(lines=str(lines)[:80])
-        first = int(asked[1])
-        chosen = range(max(0, first - 1), min(len(found), int(asked[2] or first)))
+        first = int(match[1])
+        numbers = range(max(0, first - 1), min(len(all_lines), int(match[2] or first)))
     if find:
-        wanted = frozenset(terms(str(find)))
-        chosen = [n for n in chosen if wanted.intersection(terms(found[n]))]
-        if not chosen:
-            return words["nothing"].format(id=name, total=len(found))
-    shown = _within(found, chosen)
-    head = words["head"].format(id=name, shown=len(shown), total=len(found))
-    return "\n".join([head, *numbered(found, shown, MOST_CHARS)])
+        query_terms = frozenset(terms(str(find)))
+        numbers = [n for n in numbers if query_terms.intersection(terms(all_lines[n]))]
+        if not numbers:
+            return words["nothing"].format(id=name, total=len(all_lines))
+    shown_numbers = _within(all_lines, numbers)
+    head = words["head"].format(id=name, shown=len(shown_numbers), total=len(all_lines))
+    return "\n".join([head, *numbered(all_lines, shown_numbers, MOST_CHARS)])
 
 
-def _within(found: Sequence[str], chosen: Sequence[int]) -> list[int]:
+def _within(all_lines: Sequence[str], numbers: Sequence[int]) -> list[int]:
     """The first of the lines that are few enough for one answer; one in any case."""
-    shown, left = list[int](), MOST_CHARS
-    for n in chosen:
-        left -= len(found[n])
-        if left < 0 and shown:
+    shown_numbers, left = list[int](), MOST_CHARS
+    for n in numbers:
+        left -= len(all_lines[n])
+        if left < 0 and shown_numbers:
             break
-        shown.append(n)
-    return shown
+        shown_numbers.append(n)
+    return shown_numbers

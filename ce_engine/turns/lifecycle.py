@@ -39,8 +39,8 @@ class LifecycleMethods(EngineBase):
         """
         if isinstance(self.store, BaseStore):  # others have places and secrets of their own
             self.store.check_place()
-            if (given := secret.from_environment()) is not None:
-                check_secret(given)
+            if (value := secret.from_environment()) is not None:
+                check_secret(value)
 
     @property
     def has_unstored(self) -> bool:

@@ -25,7 +25,7 @@ class AgentToolMessage(UserMessage):
     by: str
 
 
-_told: ByIdentity[AgentToolMessage] = ByIdentity()
+_views: ByIdentity[AgentToolMessage] = ByIdentity()
 
 
 def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
     async def add_message(self: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         with suppress(Exception):  # of ours: it is the app's own that counts
             if isinstance(message, UserMessage) and (name := _teller(message)):
-                _told.put(message, AgentToolMessage.model_construct(**vars(message), by=name))
+                _views.put(message, AgentToolMessage.model_construct(**vars(message), by=name))
         return await original(self, message, *args, **kwargs)
 
     return add_message
@@ -44,35 +44,35 @@ def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
 def _teller(message: UserMessage) -> str:
     """Who wrote what a tool's agent is told: whose model gave these words to the tool that runs."""
     run, around = at_work().config, step_around()
-    step, given = getattr(run, "step", None), getattr(run, "given", None)
-    if message.source != USER or not isinstance(step, Step) or not isinstance(given, Mapping):
+    step, arguments = getattr(run, "step", None), getattr(run, "given", None)
+    if message.source != USER or not isinstance(step, Step) or not isinstance(arguments, Mapping):
         return ""
     if around is None or around.subject is step.subject:
         return ""
-    words = (value for value in given.values() if isinstance(value, str) and value.strip())
-    return step.path[-1] if step.path and any(each in message.content for each in words) else ""
+    words = (value for value in arguments.values() if isinstance(value, str) and value.strip())
+    return step.path[-1] if step.path and any(text in message.content for text in words) else ""
 
 
 def with_tellers(natives: list[LLMMessage]) -> list[LLMMessage]:
     """A call's messages with who wrote them; the very same list where nothing is known."""
-    views = list(map(_view, natives)) if len(_told) else natives
+    views = list(map(_view, natives)) if len(_views) else natives
     return natives if all(map(operator.is_, views, natives)) else views
 
 
-def without_tellers(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
+def without_tellers(messages: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
     """What the engine lets go out of them, as the framework has it."""
     own = {id(view): native for native in natives if (view := _view(native)) is not native}
-    return [own.get(id(each)) or _plain(each) for each in sent]
+    return [own.get(id(message)) or _plain(message) for message in messages]
 
 
 def _view(native: LLMMessage) -> LLMMessage:
-    view = _told.get(native)
+    view = _views.get(native)
     return view if view is not None and view.content == native.content else native
 
 
-def _plain(each: LLMMessage) -> LLMMessage:
+def _plain(message: LLMMessage) -> LLMMessage:
     return (
-        UserMessage(content=each.content, source=USER)
-        if isinstance(each, AgentToolMessage)
-        else each
+        UserMessage(content=message.content, source=USER)
+        if isinstance(message, AgentToolMessage)
+        else message
     )

@@ -43,7 +43,7 @@ def core_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     async def call(self: BaseAgent, message: Any, ctx: Any) -> Any:
         step = _of_core(self, ctx)
-        with _known(str(self.id), step), stepping(step):
+        with _note_step(str(self.id), step), stepping(step):
             return await original(self, message, ctx)
 
     return call
@@ -70,8 +70,8 @@ def sending(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        made = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
-        message_id = _MessageId(kwargs.get("message_id") or made)
+        new_id = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
+        message_id = _MessageId(kwargs.get("message_id") or new_id)
         message_id.step = sent_from_here()
         return await original(self, *args, **{**kwargs, "message_id": message_id})
 
@@ -85,7 +85,7 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         step = _step_of(self, *args, **kwargs)
         events = run_within(partial(stepping, step), original, (self, *args), kwargs)
-        with _known(getattr(self, "_team_id", ""), step), step.lasting():
+        with _note_step(getattr(self, "_team_id", ""), step), step.lasting():
             try:
                 async for event in events:
                     yield event
@@ -114,7 +114,7 @@ def _forgotten(subject: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _known(name: str, step: Step) -> Iterator[None]:
+def _note_step(name: str, step: Step) -> Iterator[None]:
     steps = _at_work.setdefault(name, [])
     steps.append(step)
     try:
@@ -137,8 +137,8 @@ def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
     ids: Mapping[str, Any] = {}
     with suppress(Exception):  # an app's own class may do anything
         name, names = str(getattr(subject, "name", name)), frozenset(speakers(subject))
-        told = args[0] if args else kwargs.get("messages", kwargs.get("task"))
-        ids = ids_in(_said(told), may_be_sent=True)
+        messages = args[0] if args else kwargs.get("messages", kwargs.get("task"))
+        ids = ids_in(_newest_ids(messages), may_be_sent=True)
     return deeper(
         subject,
         name,
@@ -154,13 +154,13 @@ def _hooks(subject: object) -> Hooks[Any] | None:
     return None if mark is None else mark.hooks
 
 
-def _said(messages: object) -> Mapping[str, Any]:
+def _newest_ids(messages: object) -> Mapping[str, Any]:
     """Session and user as the newest of the messages tells them that tells any."""
-    several = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
-    for each in reversed(several or [messages]):
-        told = getattr(each, "metadata", None)
-        if isinstance(told, dict) and told.get("session_id"):
-            return {"session_id": told["session_id"], "user_id": told.get("user_id")}
+    sequence = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
+    for message in reversed(sequence or [messages]):
+        metadata = getattr(message, "metadata", None)
+        if isinstance(metadata, dict) and metadata.get("session_id"):
+            return {"session_id": metadata["session_id"], "user_id": metadata.get("user_id")}
     return {}
 
 
@@ -191,8 +191,8 @@ def _sender(agent: BaseAgent, ctx: Any) -> Step | None:
         if MessageHandlerContext.agent_id() == agent.id:  # a runtime calls it, in a task of its own
             message_id = ctx.message_id
             waits = _only_one(str(ctx.sender)) if ctx.is_rpc else None
-            sent = message_id.step if isinstance(message_id, _MessageId) else waits
-            step = sent or sent_from_nowhere()
+            sender = message_id.step if isinstance(message_id, _MessageId) else waits
+            step = sender or sent_from_nowhere()
             return step if ctx.is_rpc else replace(step, path=(), conversation=None)
     return None
 

@@ -47,51 +47,51 @@ def _describe(call: ModelMethodCall) -> tuple[list[LLMMessage], CallInfo]:
     return with_tellers(call.memo.natives or natives), info
 
 
-def _replace(call: ModelMethodCall, sent: list[LLMMessage]) -> list[LLMMessage]:
-    ours = without_tellers(sent, call.memo.natives or call.messages)
-    written: list[LLMMessage] = call.memo.written(call.messages, ours)
-    return written
+def _replace(call: ModelMethodCall, messages: list[LLMMessage]) -> list[LLMMessage]:
+    natives = without_tellers(messages, call.memo.natives or call.messages)
+    result: list[LLMMessage] = call.memo.written(call.messages, natives)
+    return result
 
 
-def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
+def _info(client: Any, step: Step | None, keywords: Mapping[str, Any]) -> CallInfo:
     """What is known of a call: of its step, and of what goes out with the messages."""
     info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
-    extra = named.get("extra_create_args") or {}
+    extra = keywords.get("extra_create_args") or {}
     asks = _asking(client)
     info.takes_history = info.takes_history and not _has_cache(client)
     info.model = extra.get("model") or _settings(asks).get("model")
     module = _module(asks)
     info.provider = module.removeprefix(MODELS).partition(".")[0]
     info.context_window = _window(module, info.model)
-    tools = named.get("tools") or ()
+    tools = keywords.get("tools") or ()
     info.tools = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
-    info.response_format = schema_of(named.get("json_output"))
+    info.response_format = schema_of(keywords.get("json_output"))
     return info
 
 
 def _has_cache(client: Any) -> bool:
     """Whether it answers from a cache, or a client in it does: the key is to be what the app sends."""
     cache = loaded(CACHE)
-    return any(isinstance(each, cache) for each in _clients(client))
+    return any(isinstance(candidate, cache) for candidate in _clients(client))
 
 
 def _clients(client: Any) -> list[Any]:
     """A client and those that it may ask, each once: clients may know each other."""
-    found: dict[int, Any] = {}
+    clients_by_id: dict[int, Any] = {}
     left = [client]
     while left:
-        each = left.pop()
-        if id(each) not in found:
-            found[id(each)] = each
-            inner = [v for v in vars(each).values() if isinstance(v, ChatCompletionClient)]
+        candidate = left.pop()
+        if id(candidate) not in clients_by_id:
+            clients_by_id[id(candidate)] = candidate
+            inner = [v for v in vars(candidate).values() if isinstance(v, ChatCompletionClient)]
             left += reversed(inner)
-    return list(found.values())
+    return list(clients_by_id.values())
 
 
 def _settings(client: Any) -> Mapping[str, Any]:
     """What a client asks its provider with."""
-    told = vars(client).get("_create_args")
-    return told if isinstance(told, Mapping) else {}
+    create_args = vars(client).get("_create_args")
+    return create_args if isinstance(create_args, Mapping) else {}
 
 
 def _asking(client: Any) -> Any:

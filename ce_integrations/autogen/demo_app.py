@@ -58,21 +58,21 @@ def make_client(
     quoting: QuotingModel,
 ) -> tuple[ChatCompletionClient, str, tuple[type[Exception], ...]]:
     """(client, the model's name for the reader, what is raised when it cannot answer)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         return OfflineClient(quoting), OFFLINE, ()
     from autogen_ext.models.openai import (  # noqa: PLC0415 - needed with an endpoint only
         OpenAIChatCompletionClient,
     )
     from openai import OpenAIError  # noqa: PLC0415 - as above
 
-    given: dict[str, Any] = {"temperature": 0, "max_tokens": REPLY_TOKENS}
-    if named.base_url is not None:
-        given["base_url"] = named.base_url
+    options: dict[str, Any] = {"temperature": 0, "max_tokens": REPLY_TOKENS}
+    if server.base_url is not None:
+        options["base_url"] = server.base_url
     client = OpenAIChatCompletionClient(
-        model=named.model, api_key=named.api_key, model_info=OfflineClient.info, **given
+        model=server.model, api_key=server.api_key, model_info=OfflineClient.info, **options
     )
-    return client, named.model, (OpenAIError,)
+    return client, server.model, (OpenAIError,)
 
 
 class WordMemory(ListMemory):
@@ -90,7 +90,7 @@ class WordMemory(ListMemory):
     ) -> MemoryQueryResult:
         """The chunks that share most words with the query, best first."""
         text = query if isinstance(query, str) else str(query.content)
-        found = [hit.chunk for hit in self._index.search(text)]
+        matches = [hit.chunk for hit in self._index.search(text)]
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -98,7 +98,7 @@ class WordMemory(ListMemory):
                     mime_type=MemoryMimeType.TEXT,
                     metadata={**chunk.metadata, "id": chunk.id},
                 )
-                for chunk in found
+                for chunk in matches
             ]
         )
 
@@ -112,26 +112,26 @@ class Reader(BaseChatAgent):
         super().__init__(name, "Answers from the documents of installed distributions.")
         self._client = client
         self._memory = memory
-        self._said = UnboundedChatCompletionContext()
+        self._talk = UnboundedChatCompletionContext()
 
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:
         """Read, and answer the newest message."""
         for message in messages:
-            await self._said.add_message(message.to_model_message())
-        found = await self._memory.query(messages[-1].to_model_text(), cancellation_token)
+            await self._talk.add_message(message.to_model_message())
+        result = await self._memory.query(messages[-1].to_model_text(), cancellation_token)
         documents = "\n\n".join(
-            f"[{(hit.metadata or {})['source']}]\n{hit.content!s}" for hit in found.results
+            f"[{(hit.metadata or {})['source']}]\n{hit.content!s}" for hit in result.results
         )
         system = SystemMessage(content=RETRIEVAL_PROMPT.format(context=documents))
         answer = await self._client.create(
-            [system, *await self._said.get_messages()], cancellation_token=cancellation_token
+            [system, *await self._talk.get_messages()], cancellation_token=cancellation_token
         )
         text = str(answer.content)
-        await self._said.add_message(AssistantMessage(content=text, source=self.name))
+        await self._talk.add_message(AssistantMessage(content=text, source=self.name))
         return Response(chat_message=TextMessage(content=text, source=self.name))
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:  # noqa: ARG002 - as above
         """Forget what was said."""
-        await self._said.clear()
+        await self._talk.clear()

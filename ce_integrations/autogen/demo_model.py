@@ -46,7 +46,7 @@ class OfflineClient(ChatCompletionClient):
     ) -> CreateResult:
         """Answer a request."""
         schemas = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
-        request = [said for message in messages for said in _said(message)]
+        request = [part for message in messages for part in _translate(message)]
         reply = self._quoting.reply(request, schemas)
         usage = RequestUsage(reply.sent_tokens, reply.got_tokens)
         self._used.prompt_tokens += usage.prompt_tokens
@@ -82,7 +82,9 @@ class OfflineClient(ChatCompletionClient):
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Any] = ()) -> int:
         """As the usage says it."""
-        return sum(self._quoting.count(said.text) for each in messages for said in _said(each))
+        return sum(
+            self._quoting.count(part.text) for message in messages for part in _translate(message)
+        )
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Any] = ()) -> int:
         """It reads whatever it is given."""
@@ -99,13 +101,13 @@ class OfflineClient(ChatCompletionClient):
         return self.info
 
 
-def _said(message: LLMMessage) -> list[Said]:
+def _translate(message: LLMMessage) -> list[Said]:
     if isinstance(message, FunctionExecutionResultMessage):
-        return [Said("tool", each.content, answers=each.call_id) for each in message.content]
+        return [Said("tool", result.content, answers=result.call_id) for result in message.content]
     if isinstance(message, AssistantMessage):
         if isinstance(message.content, str):
             return [Said("assistant", message.content)]
-        calls = [Call(each.id, each.name, call_args(vars(each))) for each in message.content]
+        calls = [Call(call.id, call.name, call_args(vars(call))) for call in message.content]
         return [Said("assistant", message.thought or "", calls)]
     role = "system" if isinstance(message, SystemMessage) else "user"
     return [Said(role, text_of(message.content))]

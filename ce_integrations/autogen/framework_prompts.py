@@ -44,11 +44,13 @@ class Prompt:
         if not self.natives:
             return sent
         if self.write is None:
-            came = {id(seen): each for seen, each in zip(self.natives, given, strict=False)}
-            return [came.get(id(each), each) for each in sent]
-        ours = (self.natives[0], *self.natives[len(self.natives) - self.kept :])
-        own = {id(each) for each in ours}
-        return [self.write([each for each in sent if id(each) not in own]), *given[1:]]
+            came = {
+                id(native): message for native, message in zip(self.natives, given, strict=False)
+            }
+            return [came.get(id(message), message) for message in sent]
+        own_messages = (self.natives[0], *self.natives[len(self.natives) - self.kept :])
+        own = {id(message) for message in own_messages}
+        return [self.write([message for message in sent if id(message) not in own]), *given[1:]]
 
 
 def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Prompt:
@@ -84,19 +86,19 @@ def _is_society_s(society: Any, messages: list[LLMMessage]) -> bool:
 def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
     """A selector writes the talk into its prompt: it is taken out, decided upon, and written again."""
     first, history = messages[0], _talks.get(manager, [])
-    written = manager.construct_message_history(history) if history else ""
-    before, found, after = str(first.content).partition(written) if written else ("", "", "")
-    if not found:
+    talk_text = manager.construct_message_history(history) if history else ""
+    before, middle, after = str(first.content).partition(talk_text) if talk_text else ("", "", "")
+    if not middle:
         return Prompt()  # a manager of the app's own that writes it otherwise
 
-    def write(kept: list[LLMMessage]) -> LLMMessage:
-        said = f"{before}{manager.construct_message_history(kept)}{after}"
-        return first.model_copy(update={"content": said})
+    def write(talk: list[LLMMessage]) -> LLMMessage:
+        content = f"{before}{manager.construct_message_history(talk)}{after}"
+        return first.model_copy(update={"content": content})
 
     bare = SystemMessage(content=before + after)
     # Wrong answers and what it says of them follow: it asks nothing new, and tells the way it failed.
-    told = map(_as_rule, messages[1:])
-    return Prompt([bare, *history, *told], len(messages) - 1, write)
+    rules = map(_as_rule, messages[1:])
+    return Prompt([bare, *history, *rules], len(messages) - 1, write)
 
 
 _talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()
@@ -106,12 +108,12 @@ _talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     async def get_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = await original(self, *args, **kwargs)
+        messages = await original(self, *args, **kwargs)
         step = step_around()
         manager = step.subject if step is not None else None
         if isinstance(manager, loaded(SELECTOR)) and vars(manager).get("_model_context") is self:
-            _talks[manager] = list(found)
-        return found
+            _talks[manager] = list(messages)
+        return messages
 
     return get_messages
 

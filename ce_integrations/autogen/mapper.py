@@ -76,8 +76,8 @@ def to_schema(native: LLMMessage) -> HostMessage:
         rule = Message(role=Role.SYSTEM, content=native.content, author=speaker)
         return HostMessage(rule, Origin.SYSTEM)
     if _is_placeholder(native):
-        said = Message(role=Role.USER, content=_text(native.content))
-        return HostMessage(said, Origin.HOST_SUMMARY)
+        message = Message(role=Role.USER, content=_text(native.content))
+        return HostMessage(message, Origin.HOST_SUMMARY)
     author = author_of(native.source, Role.USER)
     if isinstance(native, AgentToolMessage):
         author = author_of(native.by, Role.ASSISTANT)
@@ -86,7 +86,7 @@ def to_schema(native: LLMMessage) -> HostMessage:
     return HostMessage(
         Message(role=Role.USER, content=_text(native.content), author=author),
         Origin.TASK,
-        media=tuple(each.digest for each in attachments),
+        media=tuple(attachment.digest for attachment in attachments),
         attachments=attachments,
     )
 
@@ -104,11 +104,11 @@ def _from_model(
     """What a model said. Beside calls, its thought goes out as the text; beside a text it does not."""
     author = author_of(source, Role.ASSISTANT)
     if isinstance(content, str):
-        said = Message(role=Role.ASSISTANT, content=content, author=author)
-        return HostMessage(said, Origin.ANSWER)
+        message = Message(role=Role.ASSISTANT, content=content, author=author)
+        return HostMessage(message, Origin.ANSWER)
     calls = tool_requests(content)
-    said = Message(role=Role.ASSISTANT, content=thought or "", author=author, tool_calls=calls)
-    return HostMessage(said, Origin.TOOL_CALL, arguments=call_texts(content))
+    message = Message(role=Role.ASSISTANT, content=thought or "", author=author, tool_calls=calls)
+    return HostMessage(message, Origin.TOOL_CALL, arguments=call_texts(content))
 
 
 def _from_result(result: FunctionExecutionResult | None) -> HostMessage:
@@ -128,12 +128,12 @@ def _text(content: str | list[str | Image]) -> str:
     """The text; parts that stand for themselves, an image between them or not, do not run together."""
     if isinstance(content, str):
         return content
-    said = ""
+    text = ""
     for part in content:
         if isinstance(part, str) and part:
-            apart = not said or said[-1].isspace() or part[0].isspace()
-            said += part if apart else f" {part}"
-    return said
+            apart = not text or text[-1].isspace() or part[0].isspace()
+            text += part if apart else f" {part}"
+    return text
 
 
 def _images(content: list[str | Image]) -> list[Image]:
@@ -176,8 +176,8 @@ def edited(native: LLMMessage, step: Shorten | Extend) -> LLMMessage:
 def _update(step: Shorten | Extend, native: LLMMessage) -> dict[str, Any]:
     if isinstance(native, FunctionExecutionResultMessage):
         first = native.content[0]
-        made = first.model_copy(update={"content": changed(first.content, step)})
-        return {"content": [made]}
+        result = first.model_copy(update={"content": changed(first.content, step)})
+        return {"content": [result]}
     if isinstance(native, AssistantMessage) and not isinstance(native.content, str):
         return {"thought": changed(native.thought or "", step)}
     if not isinstance(native, UserMessage) or isinstance(native.content, str):

@@ -57,16 +57,16 @@ def _hooks(step: Step) -> Hooks[Any] | None:
 
 def _of_workbench(called: MethodCall) -> RunInfo:
     """`call_tool(name, arguments, cancellation_token, call_id)`."""
-    told = called.by_name("name", "arguments", "cancellation_token", "call_id")
-    name, call_id = str(told.get("name")), told.get("call_id")
-    return RunInfo(name, told.get("arguments"), called.owner.step.info(), call_id)
+    arguments = called.by_name("name", "arguments", "cancellation_token", "call_id")
+    name, call_id = str(arguments.get("name")), arguments.get("call_id")
+    return RunInfo(name, arguments.get("arguments"), called.owner.step.info(), call_id)
 
 
 def _of_tool(called: MethodCall) -> RunInfo:
     """`run_json(args, cancellation_token, call_id)`, of a tool without a workbench."""
-    told = called.by_name("args", "cancellation_token", "call_id")
+    arguments = called.by_name("args", "cancellation_token", "call_id")
     info = called.owner.step.info()
-    return RunInfo(called.subject.name, told.get("args"), info, told.get("call_id"))
+    return RunInfo(called.subject.name, arguments.get("args"), info, arguments.get("call_id"))
 
 
 def _outcome(run: Run, result: Any) -> Outcome:
@@ -79,7 +79,7 @@ def _outcome(run: Run, result: Any) -> Outcome:
 
 def _last(events: list[Any]) -> ToolResult | None:
     """A workbench that streams gives the tool's events, and its result last."""
-    return next((each for each in reversed(events) if isinstance(each, ToolResult)), None)
+    return next((event for event in reversed(events) if isinstance(event, ToolResult)), None)
 
 
 def _is_part(around: Any, tool: Any) -> bool:
@@ -114,9 +114,9 @@ def _run_function(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _in_step(step: Step, function: Callable[..., Any], /, **given: Any) -> Any:
+def _in_step(step: Step, function: Callable[..., Any], /, **kwargs: Any) -> Any:
     with stepping(step), working(function, None, retrieves=False):
-        return function(**given)
+        return function(**kwargs)
 
 
 # Memories
@@ -147,18 +147,18 @@ def _told_late(run: Run, called: MethodCall) -> None:
 
 def _words(called: MethodCall) -> str:
     query = called.by_name("query").get("query")
-    said = query.content if isinstance(query, MemoryContent) else query
-    return said if isinstance(said, str) else ""
+    text = query.content if isinstance(query, MemoryContent) else query
+    return text if isinstance(text, str) else ""
 
 
 def _hits(result: Any) -> list[RetrievedDoc]:
-    found = getattr(result, "memories", result)
-    return list(map(_hit, getattr(found, "results", ())))
+    memories = getattr(result, "memories", result)
+    return list(map(_hit, getattr(memories, "results", ())))
 
 
 def _hit(content: MemoryContent) -> RetrievedDoc:
-    told = content.metadata or {}
-    return retrieved_doc(as_text(content.content), told, str(told.get("id") or ""))
+    metadata = content.metadata or {}
+    return retrieved_doc(as_text(content.content), metadata, str(metadata.get("id") or ""))
 
 
 _memory = RetrievalRecorder(

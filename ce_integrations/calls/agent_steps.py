@@ -87,7 +87,7 @@ class Step:
 
     def info(self, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "request_id": self.request_id,
             "session_id": self.session_id,
             "user_id": self.user_id,
@@ -98,7 +98,7 @@ class Step:
             "asked": self.context,
             "takes_history": self.subject is not None and at_work().subject is None,
         }
-        return CallInfo(**{**known, **others})
+        return CallInfo(**{**fields, **others})
 
 
 _logger = logging.getLogger("ce_integrations")
@@ -136,29 +136,29 @@ def governing_step() -> Step | None:
     return step if step is not None and step.hooks is not None and step.hooks.active else None
 
 
-def ids_in(told: Mapping[str, Any], *, may_be_sent: bool = False) -> Mapping[str, Any]:
+def ids_in(ids: Mapping[str, Any], *, may_be_sent: bool = False) -> Mapping[str, Any]:
     """Arguments that may name session and user, where they may: in a tool they are a model's words, and may be anywhere inside.
 
     The app names whom it works for where it begins, or by `ce_session`; what is inside is theirs.
 
     Args:
-        told: by `session_id`, `user_id` and others.
+        ids: by `session_id`, `user_id` and others.
         may_be_sent: they came with a message, which may be a client's or another agent's: where the app says
             `ce_session` they say nothing, and only what it begins with says whose it is.
     """
-    return {} if _names_nobody(told.get("user_id"), may_be_sent) else told
+    return {} if _names_nobody(ids.get("user_id"), may_be_sent) else ids
 
 
 def _names_nobody(user_id: object, may_be_sent: bool) -> bool:
-    around, (said, is_guess) = _running(), chosen_session.heard()
+    around, (session, is_guess) = _running(), chosen_session.heard()
     is_inside = around is not None and around.subject is not None
-    is_said = said is not None and not is_guess
+    is_said = session is not None and not is_guess
     if _is_in_tools() or (is_said if may_be_sent else is_inside and is_said):
         return True
     if is_inside and (may_be_sent or (around is not None and around.is_named)):
         return True
-    named = as_text(user_id)
-    if not named or user_around() in (None, named):
+    user = as_text(user_id)
+    if not user or user_around() in (None, user):
         return False
     _logger.warning(
         "inputs name another user than the run around them is for, and do not count; where the app means "
@@ -180,8 +180,8 @@ def sent_from_here() -> Step:
     What the app says here holds there, too.
     """
     around = _running()
-    sent = _first(_here()) if around is None else replace(around, context=settled())
-    return replace(sent, in_tools=_is_in_tools(), user_around=user_around())
+    step = _first(_here()) if around is None else replace(around, context=settled())
+    return replace(step, in_tools=_is_in_tools(), user_around=user_around())
 
 
 def _running() -> Step | None:
@@ -194,9 +194,9 @@ def _here() -> Context:
     left = None if _running() else _step.get()
     if left is None:
         return settled()
-    context, (said, is_guess) = Context(), chosen_session.heard()
-    if left.context is None or said is not chosen_session.get(left.context):
-        context.run(chosen_session.settle, said, is_guess)
+    context, (session, is_guess) = Context(), chosen_session.heard()
+    if left.context is None or session is not chosen_session.get(left.context):
+        context.run(chosen_session.settle, session, is_guess)
     return context
 
 
@@ -233,10 +233,10 @@ def deeper(
         user = user_around()
         is_known = user in (around.user_around, as_text(around.user_id))
         return around if is_known else replace(around, user_around=user)
-    theirs = around.hooks
-    governed = theirs is not None and theirs.active
-    if theirs is not None and hooks is not None:  # in a tool of another framework
-        governed = governed and theirs.adapter.name == hooks.adapter.name
+    outer_hooks = around.hooks
+    governed = outer_hooks is not None and outer_hooks.active
+    if outer_hooks is not None and hooks is not None:  # in a tool of another framework
+        governed = governed and outer_hooks.adapter.name == hooks.adapter.name
     return replace(
         around,
         hooks=around.hooks if governed else hooks,
@@ -269,10 +269,10 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         step = self._step
         step.at_work.add(self)
         if step.context is not None and _is_elsewhere(step):
-            for said in _SAID:
-                there, is_guess = said.heard(step.context)
-                entered = said.open(there, is_brief=True, is_guess=is_guess)
-                self._entered.append((said, entered))
+            for variable in _SAID:
+                there, is_guess = variable.heard(step.context)
+                entered = variable.open(there, is_brief=True, is_guess=is_guess)
+                self._entered.append((variable, entered))
         self._tokens = _step.set(step), _entered_at.set(next(order))
         return step
 
@@ -285,8 +285,8 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         if self._tokens is not None:
             unset(_step, self._tokens[0])
             unset(_entered_at, self._tokens[1])
-        for said, entered in reversed(self._entered):
-            said.close(entered)
+        for variable, entered in reversed(self._entered):
+            variable.close(entered)
         self._step.at_work.discard(self)
 
 

@@ -59,27 +59,27 @@ class _Waiting:
         """The run that asked for this; `None` where nobody did, or people who are not told apart."""
         here = user_around()
         with self._lock:
-            found = {
-                key: each
-                for key, each in self._runs.items()
-                if evidence_id in each.given and here in (None, each.user, each.scope.user_id)
+            runs = {
+                key: entry
+                for key, entry in self._runs.items()
+                if evidence_id in entry.given and here in (None, entry.user, entry.scope.user_id)
             }
-            if len({(id(each.hooks.engine), each.scope.key) for each in found.values()}) != 1:
+            if len({(id(entry.hooks.engine), entry.scope.key) for entry in runs.values()}) != 1:
                 return None
-            key, asked = next(iter(found.items()))
+            key, run = next(iter(runs.items()))
             del self._runs[key]
-        return asked if asked.hooks.active else None
+        return run if run.hooks.active else None
 
 
 _waiting = _Waiting()
 
 
-def begun(hooks: Hooks[Any], run_id: Hashable, name: str, given: object, info: CallInfo) -> None:
+def begun(hooks: Hooks[Any], run_id: Hashable, name: str, args: object, info: CallInfo) -> None:
     """Note a tool's run, if it is one of `fetch_evidence`: whose it is."""
     if is_fetch(name):
-        asked = given.get("evidence_id", "") if isinstance(given, Mapping) else given
+        evidence_id = args.get("evidence_id", "") if isinstance(args, Mapping) else args
         scope = resolve(info, hooks.choice).scope
-        _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(asked), user_around()))
+        _waiting.put((id(hooks), run_id), _Asked(hooks, scope, str(evidence_id), user_around()))
 
 
 def ended(hooks: Hooks[Any], run_id: Hashable) -> None:
@@ -100,23 +100,23 @@ def fetch_evidence(evidence_id: str, lines: str = "", find: str = "") -> str:
         lines: Only these lines, such as 10-40.
         find: Only lines that have one of these words.
     """
-    asked = _waiting.take(str(evidence_id))
-    if asked is not None:
-        engine, config = asked.hooks.engine, asked.hooks.config
-        with asked.hooks.guard("fetch_evidence"):
+    run = _waiting.take(str(evidence_id))
+    if run is not None:
+        engine, config = run.hooks.engine, run.hooks.config
+        with run.hooks.guard("fetch_evidence"):
             return engine.loop.run(
-                engine.fetch_evidence(asked.scope, evidence_id, lines, find, config)
+                engine.fetch_evidence(run.scope, evidence_id, lines, find, config)
             )
     return _nothing(evidence_id)
 
 
 async def afetch_evidence(evidence_id: str, lines: str = "", find: str = "") -> str:
     """The same, awaited."""
-    asked = _waiting.take(str(evidence_id))
-    if asked is not None:
-        engine, config = asked.hooks.engine, asked.hooks.config
-        with asked.hooks.guard("fetch_evidence"):
-            return await engine.fetch_evidence(asked.scope, evidence_id, lines, find, config)
+    run = _waiting.take(str(evidence_id))
+    if run is not None:
+        engine, config = run.hooks.engine, run.hooks.config
+        with run.hooks.guard("fetch_evidence"):
+            return await engine.fetch_evidence(run.scope, evidence_id, lines, find, config)
     return _nothing(evidence_id)
 
 

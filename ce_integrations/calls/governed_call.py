@@ -37,7 +37,7 @@ class GovernedCall(Generic[Native]):
     Args:
         hooks: those of the installation that governs the call.
         subject: the model object: a call inside, on the same object, was asked for already.
-        given: the inputs as the framework has them.
+        inputs: the inputs as the framework has them.
         describe: gives for each input its messages and what is known of the call; runs when the
             call does, guarded.
         replace: an input with other messages.
@@ -47,13 +47,13 @@ class GovernedCall(Generic[Native]):
         self,
         hooks: Hooks[Native],
         subject: object,
-        given: Sequence[Any],
+        inputs: Sequence[Any],
         describe: Callable[[], Sequence[tuple[list[Native], CallInfo]]],
         replace: Callable[[Any, list[Native]], Any],
     ) -> None:
         self.hooks = hooks
         self.subject = subject
-        self.given = given
+        self.given = inputs
         self.describe = describe
         self.replace = replace
         self.turns: list[Turn | None] = []
@@ -110,9 +110,9 @@ class GovernedCall(Generic[Native]):
 
         @contextmanager
         def heard(chunk: Any) -> Iterator[None]:
-            said, at = "", time.perf_counter()
+            piece, at = "", time.perf_counter()
             with hooks.guard("chunk"):
-                said = text(chunk)
+                piece = text(chunk)
             try:
                 with outside():
                     yield
@@ -120,7 +120,7 @@ class GovernedCall(Generic[Native]):
                 turn.left = True
                 raise
             finally:
-                turn.hear(said, at)
+                turn.hear(piece, at)
 
         def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
             with heard(chunk):
@@ -253,12 +253,12 @@ class GovernedCall(Generic[Native]):
             return self._goes_on  # it has begun: what its result is driven by was prepared then
         self._goes_on = self.given
         with self.hooks.guard("call"):
-            described, sent = self.describe(), []
+            described, outgoing = self.describe(), []
             for natives, info in described:
                 goes, turn = self.hooks.before_model(natives, info)
                 self.turns.append(turn)
-                sent.append(goes)
-            self._goes_on = self._goes([natives for natives, _ in described], sent)
+                outgoing.append(goes)
+            self._goes_on = self._goes([natives for natives, _ in described], outgoing)
         return self._goes_on
 
     async def _aprepare(self) -> Sequence[Any]:
@@ -266,21 +266,21 @@ class GovernedCall(Generic[Native]):
             return self._goes_on
         self._goes_on = self.given
         with self.hooks.guard("call"):
-            described, sent = self.describe(), []
+            described, outgoing = self.describe(), []
             for natives, info in described:
                 goes, turn = await self.hooks.abefore_model(natives, info)
                 self.turns.append(turn)
-                sent.append(goes)
-            self._goes_on = self._goes([natives for natives, _ in described], sent)
+                outgoing.append(goes)
+            self._goes_on = self._goes([natives for natives, _ in described], outgoing)
         return self._goes_on
 
-    def _goes(self, before: list[list[Native]], sent: list[list[Native]]) -> Sequence[Any]:
+    def _goes(self, before: list[list[Native]], outgoing: list[list[Native]]) -> Sequence[Any]:
         """The inputs that go on: the very same where nothing changed."""
-        if all(map(operator.is_, before, sent)):
+        if all(map(operator.is_, before, outgoing)):
             return self.given
         return [
-            given if goes is natives else self.replace(given, goes)
-            for given, natives, goes in zip(self.given, before, sent, strict=True)
+            original if goes is natives else self.replace(original, goes)
+            for original, natives, goes in zip(self.given, before, outgoing, strict=True)
         ]
 
     @property

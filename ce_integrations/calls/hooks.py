@@ -167,12 +167,12 @@ class Hooks(Generic[Native]):
         around = call_around()
         if around is not None and self._is_part(around, natives):
             return Turn(outer=around.turn)
-        resolved, outer = resolve(info, self.choice, self._said(natives)), None
+        resolved, outer = resolve(info, self.choice, self._unassigned_messages(natives)), None
         if around is not None and around.turn is not None:
-            whose = around.turn.resolved
-            resolved = within_turn(resolved, whose)
+            identity = around.turn.resolved
+            resolved = within_turn(resolved, identity)
             # A task that names somebody else was begun in the call, by a callback, and is none of it.
-            if around.is_here or whose is None or resolved.scope.key == whose.scope.key:
+            if around.is_here or identity is None or resolved.scope.key == identity.scope.key:
                 outer = around.turn.handle
         role, want = current_role(info.context, info.asked)
         return ModelCall(
@@ -202,8 +202,8 @@ class Hooks(Generic[Native]):
     def _asks_history(self, resolved: CallIdentity) -> bool:
         """Whether the app asked for what was said before, for something that holds a conversation."""
         config = self.config or self.engine.config
-        asked = config.history == "session" if resolved.history is None else resolved.history
-        return asked and self._converses()
+        is_asked = config.history == "session" if resolved.history is None else resolved.history
+        return is_asked and self._converses()
 
     def _converses(self) -> bool:
         """Whether what we govern holds a conversation: our target, or one that shares a model with it."""
@@ -220,16 +220,16 @@ class Hooks(Generic[Native]):
 
     def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
         """Whether a model (a fallback, a router) asks another one what it was asked itself."""
-        given = turn.prepared.call.messages if turn is not None and turn.prepared else ()
-        if not given or not natives:
+        messages = turn.prepared.call.messages if turn is not None and turn.prepared else ()
+        if not messages or not natives:
             return False
         assert turn is not None
         if turn.sent and turn.sent[-1] is natives[-1]:
             return True
-        asked, now = given[-1].message, self._known(natives[-1])[-1].message
+        question, now = messages[-1].message, self._known(natives[-1])[-1].message
         # With `placement="cache"` something may have been put before it.
-        is_same = now.content.endswith(asked.content) if asked.content else not now.content
-        return now.role is asked.role and is_same
+        is_same = now.content.endswith(question.content) if question.content else not now.content
+        return now.role is question.role and is_same
 
     def _messages(self, natives: list[Native], call: ModelCall) -> Callable[[], list[HostMessage]]:
         """Map those of a call, on the engine's thread: the app's own has other things to do."""
@@ -237,7 +237,7 @@ class Hooks(Generic[Native]):
         now, line = list(natives), (call.scope.key, call.lane_key, len(self.agents))
         return lambda: paired(with_task(self._lists(now, line), self.agents))
 
-    def _said(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
+    def _unassigned_messages(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
         """The same of a call of which nobody knows yet whose it is."""
         now = list(natives)
         return lambda: with_task([*chain.from_iterable(map(self._known, now))], self.agents)

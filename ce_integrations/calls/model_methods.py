@@ -63,8 +63,8 @@ class ModelMethodCall:
         return {**dict(zip(names, self.positional, strict=False)), **self.keywords}
 
 
-def _as_sent(_: ModelMethodCall, sent: list[Any]) -> Any:
-    return sent
+def _as_sent(_: ModelMethodCall, messages: list[Any]) -> Any:
+    return messages
 
 
 def _is_answer(result: Any) -> Iterator[tuple[Any, None]]:
@@ -169,7 +169,7 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
             return positional, keywords
         listener = call.pushing(callback, self.text)
         if placed:
-            others = (listener if n == place else each for n, each in enumerate(positional))
+            others = (listener if n == place else argument for n, argument in enumerate(positional))
             return tuple(others), keywords
         return positional, {**keywords, self.callback: listener}
 
@@ -184,7 +184,7 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
             method_call.subject,
             [method_call.argument],
             describe,
-            lambda _, sent: self.replace(method_call, sent),
+            lambda _, messages: self.replace(method_call, messages),
         )
 
 
@@ -205,13 +205,13 @@ def _way(original: Callable[..., Any], gives: Gives) -> str:
     return {"whole": "run", "stream": "open", "astream": "astream"}[gives]
 
 
-def as_one_text(sent: Iterable[Any], text: Callable[[Any], str]) -> str:
+def as_one_text(messages: Iterable[Any], text: Callable[[Any], str]) -> str:
     """Messages as one text, for a model that is given no more; one message stays its own text."""
-    return "\n\n".join(map(text, sent))
+    return "\n\n".join(map(text, messages))
 
 
-def schema_of(wanted: Any) -> Mapping[str, Any] | None:
+def schema_of(schema: Any) -> Mapping[str, Any] | None:
     """The JSON schema of a structured answer that a call asks for: one, or a class of pydantic's."""
-    if isinstance(wanted, type) and hasattr(wanted, "model_json_schema"):
-        wanted = wanted.model_json_schema()
-    return wanted if isinstance(wanted, Mapping) else None
+    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        schema = schema.model_json_schema()
+    return schema if isinstance(schema, Mapping) else None

@@ -172,10 +172,10 @@ def outside(*_: object, **__: object) -> Iterator[None]:
 
 def call_around() -> Governed | None:
     """The governed model call that runs around us, if any; one that is over has left its mark in tasks."""
-    found = _governed.get()
-    while found is not None and found.is_over:
-        found = found.around
-    return found
+    call = _governed.get()
+    while call is not None and call.is_over:
+        call = call.around
+    return call
 
 
 def is_inside(subject: object) -> bool:

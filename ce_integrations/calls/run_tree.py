@@ -63,8 +63,8 @@ class RunTree(Generic[Id, Owner]):
         above = self._of(parent)
         conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
-        if (asked := asked_here()) is not None:
-            facts["asked"] = asked
+        if (asking_context := asked_here()) is not None:
+            facts["asked"] = asking_context
         merged = _innermost(above.facts, facts) if facts else above.facts
         is_inside = above.entry is not None and self._open.get(above.entry) is not None
         run = _Run(
@@ -111,7 +111,7 @@ class RunTree(Generic[Id, Owner]):
         if run.tools or at_work().subject is not None:
             merged["takes_history"] = False  # a tool's or retriever's prompts are no conversation
         line = (*run.tools, merged.get("agent"), merged.pop("lane_key", None))
-        known = {
+        fields = {
             "request_id": str(run.root if run.root is not None else ""),
             "parent_request_id": str(run_id if run_id is not None else ""),
             "conversation": run.conversation() if run.conversation is not None else None,
@@ -120,27 +120,27 @@ class RunTree(Generic[Id, Owner]):
         }
         if facts.get("user_id") == "":  # said to be nobody's
             merged["user_id"] = ""
-        return CallInfo(**{**known, **merged})
+        return CallInfo(**{**fields, **merged})
 
     def _of(self, run_id: Id | None) -> _Run:
-        found = None if run_id is None else self._open.get(run_id) or self._runs.get(run_id)
-        return found or _Run(run_id)
+        run = None if run_id is None else self._open.get(run_id) or self._runs.get(run_id)
+        return run or _Run(run_id)
 
     def claim(self, run_id: Id, owner: Owner) -> None:
         """Make a run and the one right above it the owner's, with all that begin in them from now on.
 
         Where one of them has an owner already, that one stays.
         """
-        for each in (run_id, self._of(run_id).parent):
-            if each is not None and self.of(each)[1] is None:
-                run = self._open.get(each) or self._runs.put(each, _Run(each))
+        for claimed_id in (run_id, self._of(run_id).parent):
+            if claimed_id is not None and self.of(claimed_id)[1] is None:
+                run = self._open.get(claimed_id) or self._runs.put(claimed_id, _Run(claimed_id))
                 run.owner = weakref.ref(owner)
 
     def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
         """(root, owner) of a run."""
         run = self._of(run_id)
-        known = None if run.owner is None else run.owner()
-        return run.root, known if getattr(known, "active", False) else own
+        owner = None if run.owner is None else run.owner()
+        return run.root, owner if getattr(owner, "active", False) else own
 
 
 def _innermost(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:

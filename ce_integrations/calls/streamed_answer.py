@@ -47,12 +47,12 @@ class StreamedAnswer(Generic[Native, Chunk]):
 
     def add(self, piece: Chunk) -> bool:
         """Note a piece before the app gets it; true for the last one."""
-        said, last = "", False
+        text, last = "", False
         with self._hooks.guard("chunk"):
-            said, last = self._text_of(piece), self._is_last(piece)
+            text, last = self._text_of(piece), self._is_last(piece)
         self._pieces.append(piece)
-        self._texts.append(said)
-        if said and self._turn is not None and self._turn.first is None:
+        self._texts.append(text)
+        if text and self._turn is not None and self._turn.first is None:
             self._turn.first = time.perf_counter()
         return last
 

@@ -94,20 +94,20 @@ class Run:
     call_id: str | None = None
     _gave_at: float | None = None
 
-    def __init__(self, called: MethodCall, told: RunInfo) -> None:
+    def __init__(self, called: MethodCall, run_info: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
         self.step: Step | None = step_around()
-        self.name, self.given = told.name, told.given
+        self.name, self.given = run_info.name, run_info.given
         self._guard: Guard = hooks.guard
         self._runs: OpenRuns[str] = OpenRuns(hooks)
         self._id = secrets.token_hex(8)
         with self.noting("begin"):
-            call_id = told.call_id
-            if call_id is None and isinstance(told.given, Mapping):
-                asked = hooks.requested_tools.claim(told.info, told.name, told.given)
-                if asked is not None:
-                    call_id, self.given = asked.id, asked.args
-            self._runs.begin(self._id, told.name, self.given, told.info, call_id)
+            call_id = run_info.call_id
+            if call_id is None and isinstance(run_info.given, Mapping):
+                request = hooks.requested_tools.claim(run_info.info, run_info.name, run_info.given)
+                if request is not None:
+                    call_id, self.given = request.id, request.args
+            self._runs.begin(self._id, run_info.name, self.given, run_info.info, call_id)
             self.call_id = call_id
 
     @contextmanager
@@ -155,9 +155,9 @@ class Round:
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
         async def awaited(result: Awaitable[Any]) -> Any:
-            given = await result
-            self._told(given)
-            return given
+            value = await result
+            self._told(value)
+            return value
 
         @same_kind(original)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -274,9 +274,9 @@ class _Recorder:
 
     async def _awaited(self, run: Run, result: Awaitable[Any]) -> Any:
         with self._until_it_gives(run):
-            given = await result
-        self._gave(run, given)
-        return given
+            value = await result
+        self._gave(run, value)
+        return value
 
     @contextmanager
     def _lasting(self, run: Run, pieces: list[Any]) -> Iterator[None]:

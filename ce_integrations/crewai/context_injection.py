@@ -24,18 +24,18 @@ MEMORY = "remember remember_many extract_memories recall update"
 EVALUATES = "evaluate evaluate_training_data"
 
 
-def _messages(given: Any) -> list[Any]:
-    if isinstance(given, list):
-        return given
-    return [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
+def _messages(argument: Any) -> list[Any]:
+    if isinstance(argument, list):
+        return argument
+    return [{"role": "user", "content": argument}] if isinstance(argument, str) else list(argument)
 
 
 def _describe(call: ModelMethodCall) -> tuple[list[Any], CallInfo]:
-    model, named = call.subject, call.by_name(*_BEHIND)
-    info = info_of(call.owner, model, named.get("from_task"))
+    model, arguments = call.subject, call.by_name(*_BEHIND)
+    info = info_of(call.owner, model, arguments.get("from_task"))
     info.model, info.provider = model.model, str(getattr(model, "provider", ""))
-    info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
-    info.response_format = schema_of(named.get("response_model"))
+    info.tools = [tool for tool in arguments.get("tools") or () if isinstance(tool, Mapping)]
+    info.response_format = schema_of(arguments.get("response_model"))
     return _messages(call.argument), info
 
 

@@ -64,17 +64,17 @@ class App:
             cache=False,
         )
         self.flow = make_flow(packages, llm)
-        self._said: list[Any] = []
+        self._talk: list[Any] = []
 
     def ask(self, turn: Turn) -> str:
         """Ask where the turn belongs, and give the answer's text."""
         if turn.surface == "retrieval":
             return str(self.flow.kickoff(inputs={"question": turn.text}))
-        self._said.append({"role": "user", "content": turn.text})
-        answer: Any = self.agent.kickoff(list(self._said))
-        self._said = [each for each in answer.messages if each["role"] != "system"]
-        if self._said[-1]["role"] != "assistant":
-            self._said.append({"role": "assistant", "content": answer.raw})
+        self._talk.append({"role": "user", "content": turn.text})
+        answer: Any = self.agent.kickoff(list(self._talk))
+        self._talk = [message for message in answer.messages if message["role"] != "system"]
+        if self._talk[-1]["role"] != "assistant":
+            self._talk.append({"role": "assistant", "content": answer.raw})
         return str(answer.raw)
 
 
@@ -98,8 +98,8 @@ def make_flow(packages: Mapping[str, Package], llm: BaseLLM) -> Any:
         @start()
         async def answer(self) -> str:
             question = self.state["question"]
-            found = knowledge.query([question])
-            documents = "\n\n".join(hit["content"] for hit in found)
+            hits = knowledge.query([question])
+            documents = "\n\n".join(hit["content"] for hit in hits)
             reader = Agent(
                 role="reader",
                 goal="Answer from the documents.",
@@ -113,8 +113,8 @@ def make_flow(packages: Mapping[str, Package], llm: BaseLLM) -> Any:
 
 def make_llm(quoting: QuotingModel) -> tuple[BaseLLM, str, tuple[type[Exception], ...]]:
     """(model, its name for the reader, what is raised when it cannot answer)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         return OfflineModel.of(quoting), OFFLINE, ()
     from crewai.llms.providers.openai.completion import (  # noqa: PLC0415 - needed with an endpoint only
         OpenAICompletion,
@@ -122,10 +122,10 @@ def make_llm(quoting: QuotingModel) -> tuple[BaseLLM, str, tuple[type[Exception]
     from openai import OpenAIError  # noqa: PLC0415 - as above
 
     model = OpenAICompletion(
-        model=named.model,
+        model=server.model,
         temperature=0,
         max_tokens=REPLY_TOKENS,
-        api_key=named.api_key,
-        base_url=named.base_url,
+        api_key=server.api_key,
+        base_url=server.base_url,
     )
-    return model, named.model, (OpenAIError, ConnectionError, ValueError)
+    return model, server.model, (OpenAIError, ConnectionError, ValueError)

@@ -26,9 +26,9 @@ class OfflineModel(BaseLLM):
     @classmethod
     def of(cls, quoting: QuotingModel) -> OfflineModel:
         """The model that answers with this one."""
-        made = cls(model=MODEL)
-        made._quoting = quoting
-        return made
+        model = cls(model=MODEL)
+        model._quoting = quoting
+        return model
 
     def call(
         self,
@@ -39,9 +39,13 @@ class OfflineModel(BaseLLM):
     ) -> Any:
         """Answer, and tell what it took."""
         listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        reply = self._quoting.reply([_said(each) for each in listed], tools or ())
-        sent, got = reply.sent_tokens, reply.got_tokens
-        used = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
+        reply = self._quoting.reply([_translate(message) for message in listed], tools or ())
+        prompt, answer = reply.sent_tokens, reply.got_tokens
+        used = {
+            "prompt_tokens": prompt,
+            "completion_tokens": answer,
+            "total_tokens": prompt + answer,
+        }
         self._track_token_usage_internal(used)
         if not reply.calls:
             return reply.text
@@ -70,19 +74,19 @@ class OfflineModel(BaseLLM):
         return 0
 
 
-def _said(message: Mapping[str, Any]) -> Said:
+def _translate(message: Mapping[str, Any]) -> Said:
     calls = [
         Call(call["id"], call["function"]["name"], call_args(call["function"]))
         for call in message.get("tool_calls") or ()
     ]
     answers = str(message.get("tool_call_id") or "")
-    return Said(message["role"], _asked(to_schema(message).message.content), calls, answers)
+    return Said(message["role"], _unframe(to_schema(message).message.content), calls, answers)
 
 
-def _asked(text: str) -> str:
+def _unframe(text: str) -> str:
     """Of an agent's question what it was asked, without CrewAI's words around it, behind what is quoted before them."""
     for before, behind in FRAMES:
-        quoted, found, asked = text.rpartition(before)
-        if found and quoted.endswith("]\n\n") and asked.endswith(behind):
-            return f"{quoted}{asked.removesuffix(behind)}"
+        quoted, separator, question = text.rpartition(before)
+        if separator and quoted.endswith("]\n\n") and question.endswith(behind):
+            return f"{quoted}{question.removesuffix(behind)}"
     return text

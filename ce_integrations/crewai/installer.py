@@ -57,7 +57,7 @@ class CrewAIAdapter(ClassAdapter[Mapping[str, Any]]):
     def found(self, target: Any) -> list[Any]:
         """The target, and of a crew its agents. Models may be shared with others."""
         agents = [*getattr(target, "agents", ()), getattr(target, "manager_agent", None)]
-        return [target, *(each for each in agents if each is not None)]
+        return [target, *(agent for agent in agents if agent is not None)]
 
     def must_agree(self, target: Any) -> bool:  # noqa: ARG002 - whatever it is
         """Whether those who install on one crew and on an agent of it must say the same."""

@@ -50,11 +50,11 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     """Map one message; whatever else it has stays in it."""
     content = native.get("content")
     role, origin = ROLES.get(native.get("role") or "user", ROLES["user"])
-    asked = native.get("tool_calls") or ()
-    calls = [tool_request(call) for call in asked]
+    native_calls = native.get("tool_calls") or ()
+    calls = [tool_request(call) for call in native_calls]
     text = text_of(content)
-    if role is ce.Role.ASSISTANT and (written := _written(text)):
-        calls = [ce.ToolRequest(name=written[0], args=call_args({"args": written[1]}))]
+    if role is ce.Role.ASSISTANT and (written_call := _parse_call(text)):
+        calls = [ce.ToolRequest(name=written_call[0], args=call_args({"args": written_call[1]}))]
     if calls:
         origin = ce.Origin.TOOL_CALL
     elif role is ce.Role.USER and text in PROMPTS:
@@ -65,11 +65,11 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
         message.tool_call_id = native.get("tool_call_id")
     host = host_message(message, origin, [*_parts(content), *_files(native)])
     host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
-    host.arguments = call_texts(call.get("function") or call for call in asked)
+    host.arguments = call_texts(call.get("function") or call for call in native_calls)
     return host
 
 
-def _written(text: str) -> tuple[str, str] | None:
+def _parse_call(text: str) -> tuple[str, str] | None:
     """The tool and its arguments as an agent writes them whose model calls no functions.
 
     In two steps: one expression for all of it takes hours for a text of blanks.
@@ -77,10 +77,10 @@ def _written(text: str) -> tuple[str, str] | None:
     body = text.rstrip()
     if not body.endswith("}") or (begins := _ACTION.search(body)) is None:
         return None
-    if (given := _INPUT.search(body, begins.end())) is None:
+    if (action_input := _INPUT.search(body, begins.end())) is None:
         return None
-    name = body[begins.end() : given.start()].strip()
-    return (name, body[given.end() :]) if name else None
+    name = body[begins.end() : action_input.start()].strip()
+    return (name, body[action_input.end() :]) if name else None
 
 
 def _parts(content: Any) -> Sequence[Any]:
@@ -119,10 +119,10 @@ def split(native: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     content = native.get("content")
     if native.get("role") != "assistant" or not isinstance(content, str):
         return (native,)
-    said, observed, result = content.partition(OBSERVED)
-    if not observed or _written(said) is None:
+    text, observed, result = content.partition(OBSERVED)
+    if not observed or _parse_call(text) is None:
         return (native,)
-    answer = {**native, "content": said}
+    answer = {**native, "content": text}
     return answer, {"role": "tool", "content": result, "tool_call_id": None}
 
 
@@ -136,23 +136,23 @@ def join(native: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[
 
 def answer_of(result: Any) -> dict[str, Any]:
     """What a call of a model gave as a message: a text, calls of tools, or an object that was asked for."""
-    told = [extract_tool_call_info(call) for call in result] if isinstance(result, list) else []
-    if calls := [call_dict(*each) for each in told if each is not None]:
+    entries = [extract_tool_call_info(call) for call in result] if isinstance(result, list) else []
+    if calls := [call_dict(*entry) for entry in entries if entry is not None]:
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if hasattr(result, "model_dump_json"):
         result = result.model_dump_json()
     return {"role": "assistant", "content": "" if result is None else str(result)}
 
 
-def usage_told(told: Any) -> ce.Usage | None:
+def usage_told(usage: Any) -> ce.Usage | None:
     """The usage that a provider told, in its own names or the framework's."""
-    if hasattr(told, "model_dump"):
-        told = told.model_dump()
-    if not isinstance(told, Mapping):
+    if hasattr(usage, "model_dump"):
+        usage = usage.model_dump()
+    if not isinstance(usage, Mapping):
         return None
     names = {"cached_prompt_tokens": "cached_tokens", "reasoning_tokens": "reasoning_tokens"}
-    more = {name: told[key] for key, name in names.items() if told.get(key)}
-    return usage_of({"prompt_tokens_details": more, **told})
+    more = {name: usage[key] for key, name in names.items() if usage.get(key)}
+    return usage_of({"prompt_tokens_details": more, **usage})
 
 
 # Back

@@ -50,8 +50,8 @@ def _tool_started(owner: Owner, source: Any, event: Any) -> None:
     args, info, around = call_args({"args": event.tool_args}), info_of(owner, source), call_around()
     if around is not None and around.turn is not None and around.turn.handle is not None:
         info.request_id = around.turn.handle.request_id  # a model runs it itself, in its call
-    asked = owner.hooks.requested_tools.claim(info, event.tool_name, args)
-    call_id = None if asked is None else asked.id
+    request = owner.hooks.requested_tools.claim(info, event.tool_name, args)
+    call_id = None if request is None else request.id
     _runs(owner).begin(event.event_id, event.tool_name, args, info, call_id)
 
 
@@ -76,18 +76,18 @@ _waiting: BoundedMap[str, bool] = BoundedMap(MAX_RUNS)
 
 
 def _tell(owner: Owner, source: Any, runs: Iterable[TaskRun]) -> None:
-    if told := list(runs):
-        owner.hooks.post("tasks", info_of(owner, source), owner.hooks.engine.post_tasks, told)
+    if task_runs := list(runs):
+        owner.hooks.post("tasks", info_of(owner, source), owner.hooks.engine.post_tasks, task_runs)
 
 
-def _of(task: Any, status: TaskStatus, crew: Any = None, **told: str) -> TaskRun:
+def _of(task: Any, status: TaskStatus, crew: Any = None, **details: str) -> TaskRun:
     """Where a task stands; it waits for those that it names, else for all before it in its crew."""
     before = task.context
     if not (before is None or isinstance(before, list)):
         tasks = getattr(crew or getattr(task.agent, "crew", None), "tasks", ())
-        before = tasks[: next((n for n, each in enumerate(tasks) if each is task), 0)]
-    names = [str(each.id) for each in before or ()]
-    return TaskRun(str(task.id), task.name or task.description, status, names, **told)
+        before = tasks[: next((n for n, candidate in enumerate(tasks) if candidate is task), 0)]
+    names = [str(earlier_task.id) for earlier_task in before or ()]
+    return TaskRun(str(task.id), task.name or task.description, status, names, **details)
 
 
 def _crew_started(owner: Owner, crew: Any, _: Any) -> None:
@@ -121,18 +121,18 @@ def _task_failed(owner: Owner, task: Any, event: Any) -> None:
 def _recalled(owner: Owner, source: Any, event: Any) -> None:
     runs = _runs(owner)
     runs.begin(event.event_id, "memory", event.query, info_of(owner, source))
-    runs.retrieved(event.event_id, [_memory(each.record, each.score) for each in event.results])
+    runs.retrieved(event.event_id, [_memory(hit.record, hit.score) for hit in event.results])
 
 
 def _memory(record: Any, score: float | None) -> RetrievedDoc:
-    told = {"source": record.source, **record.metadata}
-    return retrieved_doc(record.content, told, record.id, score)
+    metadata = {"source": record.source, **record.metadata}
+    return retrieved_doc(record.content, metadata, record.id, score)
 
 
 def _query(called: MethodCall) -> RunInfo:
     """A query of a knowledge: its event has all texts in one, without ids and scores."""
-    asked = called.by_name("query").get("query") or ()
-    return RunInfo("knowledge", " ".join(asked), info_of(called.owner, called.subject))
+    texts = called.by_name("query").get("query") or ()
+    return RunInfo("knowledge", " ".join(texts), info_of(called.owner, called.subject))
 
 
 def _hits(results: Iterable[Any]) -> Iterator[RetrievedDoc]:

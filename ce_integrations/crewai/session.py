@@ -35,9 +35,9 @@ def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
     assert isinstance(owner, Step)
     info = owner.info()
     # What an agent hands to another is a task that its crew does not know.
-    given = "" if from_task is None else str(from_task.id)
-    info.task_id = str(get_current_task_id() or given)
-    info.sub_task_id = given if given != info.task_id else ""
+    from_task_id = "" if from_task is None else str(from_task.id)
+    info.task_id = str(get_current_task_id() or from_task_id)
+    info.sub_task_id = from_task_id if from_task_id != info.task_id else ""
     # A flow asks with prompts of its own, and a crew works on tasks.
     info.takes_history &= isinstance(owner.subject, AGENTS) and not info.task_id
     return info
@@ -49,16 +49,16 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
         # Nobody's; or a part of what is at work, as an agent's executor is, a flow itself.
         return None
-    given = kwargs.get("inputs", args[0] if args else None)
-    inputs = given if isinstance(given, Mapping) else {}
-    told = ids_in({**inputs, **kwargs})
+    argument = kwargs.get("inputs", args[0] if args else None)
+    inputs = argument if isinstance(argument, Mapping) else {}
+    ids = ids_in({**inputs, **kwargs})
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
     return deeper(
         subject,
         str(getattr(subject, "role", "")).strip(),
         owner.hooks,
-        session_id=next((told[name] for name in names if told.get(name)), None),
-        user_id=told.get("user_id"),
+        session_id=next((ids[name] for name in names if ids.get(name)), None),
+        user_id=ids.get("user_id"),
         conversation=subject,
     ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else
 
@@ -68,10 +68,10 @@ def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     def copy(subject: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(subject, *args, **kwargs)
-        if (mark := PLACE.mark_of(subject)) is not None and PLACE.mark_of(made) is None:
-            PLACE.put(made, mark)
-        return made
+        duplicate = original(subject, *args, **kwargs)
+        if (mark := PLACE.mark_of(subject)) is not None and PLACE.mark_of(duplicate) is None:
+            PLACE.put(duplicate, mark)
+        return duplicate
 
     return copy
 

@@ -55,12 +55,12 @@ class Package:
 
 def installed_packages() -> dict[str, Package]:
     """Everything that is installed, by canonical name and in its order."""
-    found: dict[str, Package] = {}
+    packages: dict[str, Package] = {}
     for distribution in distributions():
         package = _package(distribution)
         if package is not None:  # the first on the path is the one that Python imports
-            found.setdefault(canonical(package.name), package)
-    return dict(sorted(found.items()))
+            packages.setdefault(canonical(package.name), package)
+    return dict(sorted(packages.items()))
 
 
 def _package(distribution: Distribution) -> Package | None:
@@ -188,9 +188,9 @@ def _pieces(text: str) -> list[str]:
 class WordIndex:
     """Finds chunks by the words they share with the query, rare words first; no model, no index server."""
 
-    def __init__(self, found: Iterable[Chunk]) -> None:
+    def __init__(self, pieces: Iterable[Chunk]) -> None:
         """Count once how many chunks hold a word."""
-        self.chunks = list(found)
+        self.chunks = list(pieces)
         self._words = [
             (frozenset(words(str(chunk.metadata["title"]))), frozenset(words(chunk.text)))
             for chunk in self.chunks
@@ -202,11 +202,11 @@ class WordIndex:
 
     def search(self, query: str, limit: int = 3) -> list[Hit]:
         """The chunks that fit best, best first; of equals the first."""
-        wanted = sorted(self._weights.keys() & set(words(query)))
+        query_words = sorted(self._weights.keys() & set(words(query)))
         scored = []
         for position, (title, inside) in enumerate(self._words):
             score = sum(
-                self._weights[word] * ((word in title) + (word in inside)) for word in wanted
+                self._weights[word] * ((word in title) + (word in inside)) for word in query_words
             )
             if score:
                 scored.append((-score, position))

@@ -90,65 +90,65 @@ class QuotingModel:
     def reply(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """Answer a request with its `tools`: schemas of functions, in OpenAI's wrapping or bare."""
         tokens = self._tokens(request, tools)
-        request = [part for said in request for part in _parts(said)]
-        asked = next((said for said in reversed(request) if said.role == "user"), None)
-        calls = self._calls(request, asked, tools) if asked is not None else []
-        text = "" if calls else quote(request, asked)
+        request = [part for message in request for part in _parts(message)]
+        question = next((message for message in reversed(request) if message.role == "user"), None)
+        calls = self._calls(request, question, tools) if question is not None else []
+        text = "" if calls else quote(request, question)
         got = self.count(text) + sum(self.count(str(call.args)) for call in calls)
         return Reply(text, calls, tokens, got)
 
     def _calls(
-        self, request: Sequence[Said], asked: Said, tools: Sequence[Mapping[str, Any]]
+        self, request: Sequence[Said], question: Said, tools: Sequence[Mapping[str, Any]]
     ) -> list[Call]:
         functions = [tool.get("function", tool) for tool in tools]
-        schema = next((each for each in functions if each["name"] == TOOL), None)
+        schema = next((function for function in functions if function["name"] == TOOL), None)
         if schema is None:
             return []
         argument = next(iter(schema["parameters"]["properties"]))
         done = _looked_up(request, argument)
-        names = [canonical(name) for name in _NAMED.findall(asked.text)]
-        wanted = dict.fromkeys(name for name in names if name in self.known and name not in done)
-        return [Call(f"call_{secrets.token_hex(8)}", TOOL, {argument: name}) for name in wanted]
+        names = [canonical(name) for name in _NAMED.findall(question.text)]
+        missing = dict.fromkeys(name for name in names if name in self.known and name not in done)
+        return [Call(f"call_{secrets.token_hex(8)}", TOOL, {argument: name}) for name in missing]
 
     def _tokens(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]]) -> int:
-        parts = [said.text for said in request]
-        parts += [f"{call.name}{call.args}" for said in request for call in said.calls]
+        parts = [message.text for message in request]
+        parts += [f"{call.name}{call.args}" for message in request for call in message.calls]
         return sum(self.count(part) + OVERHEAD_TOKENS for part in parts) + sum(
             self.count(str(tool)) for tool in tools
         )
 
 
-def _parts(said: Said) -> Iterator[Said]:
+def _parts(message: Said) -> Iterator[Said]:
     """What is quoted before somebody's words is not theirs: it is given, as what the system says is."""
     own, at = [], 0
-    for found in _QUOTED.finditer(said.text):
-        yield Said("system", _MARK.sub("", found[2]))
-        own.append(said.text[at : found.start()])
-        at = found.end()
-    yield said._replace(text="".join([*own, said.text[at:]]))
+    for match in _QUOTED.finditer(message.text):
+        yield Said("system", _MARK.sub("", match[2]))
+        own.append(message.text[at : match.start()])
+        at = match.end()
+    yield message._replace(text="".join([*own, message.text[at:]]))
 
 
-def quote(request: Sequence[Said], asked: Said | None) -> str:
+def quote(request: Sequence[Said], question: Said | None) -> str:
     """The sentence of the request that shares most words with the question."""
-    if asked is None:
+    if question is None:
         return NOTHING
-    said = sentences(asked.text)
-    wanted = set(words(" ".join(filter(_is_question, said)) or asked.text))
-    given = [s for each in request if each is not asked for s in sentences(each.text)]
-    quotes = (_quote(wanted, s, n) for n, s in enumerate(given) if not _is_question(s))
+    question_sentences = sentences(question.text)
+    wanted_words = set(words(" ".join(filter(_is_question, question_sentences)) or question.text))
+    lines = [s for message in request if message is not question for s in sentences(message.text)]
+    quotes = (_quote(wanted_words, s, n) for n, s in enumerate(lines) if not _is_question(s))
     best = max(quotes, default=None)
     return best.text if best is not None and best.shared else NOTHING
 
 
 def words(text: str) -> list[str]:
     """The words that say something: no function words; of Chinese the pairs of characters."""
-    found: list[str] = []
+    all_words: list[str] = []
     for run in _WORD.findall(text.lower()):
         if not _HAN.match(run) or len(run) == 1:
-            found.append(run)
+            all_words.append(run)
         else:
-            found += [run[i : i + 2] for i in range(len(run) - 1)]
-    return [_singular(word) for word in found if word not in _STOP]
+            all_words += [run[i : i + 2] for i in range(len(run) - 1)]
+    return [_singular(word) for word in all_words if word not in _STOP]
 
 
 def _singular(word: str) -> str:
@@ -170,17 +170,17 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"')”’）").endswith(("?", "？"))
 
 
-def _quote(wanted: set[str], sentence: str, position: int) -> _Quote:
-    shared = wanted.intersection(words(sentence))
+def _quote(wanted_words: set[str], sentence: str, position: int) -> _Quote:
+    shared = wanted_words.intersection(words(sentence))
     return _Quote(len(shared), sum(map(len, shared)), position, sentence)
 
 
 def _looked_up(request: Sequence[Said], argument: str) -> set[str]:
     """What stands in the request with its result, whatever became of the text of the result."""
-    results = {said.answers for said in request if said.role == "tool"}
+    results = {message.answers for message in request if message.role == "tool"}
     return {
         canonical(str(call.args.get(argument, "")))
-        for said in request
-        for call in said.calls
+        for message in request
+        for call in message.calls
         if call.name == TOOL and call.id in results
     }

@@ -154,7 +154,7 @@ def _new_session_id(framework: str) -> str:
 
 def _talk(app: DemoApp, turns: Sequence[Turn], progress: Progress) -> list[DemoQuestion]:
     """Say all turns; return the questions of the end with their answers."""
-    asked: list[DemoQuestion] = []
+    results: list[DemoQuestion] = []
     for done, turn in enumerate(turns):
         progress(done, len(turns), turn.text)
         try:
@@ -166,9 +166,9 @@ def _talk(app: DemoApp, turns: Sequence[Turn], progress: Progress) -> list[DemoQ
                 "the demo brings a model of its own, which needs no network."
             ) from error
         if turn.expected:
-            asked.append(DemoQuestion(turn.text, turn.expected, answer, turn.expected in answer))
+            results.append(DemoQuestion(turn.text, turn.expected, answer, turn.expected in answer))
     progress(len(turns), len(turns), "")
-    return asked
+    return results
 
 
 def _result(
@@ -183,10 +183,10 @@ def _result(
     wait = engine.loop.run
     calls = wait(engine.store.list_turns(Scope(session_id=session_id)))
     document = wait(engine.store.get_session(Scope(session_id=session_id)))
-    made = calls_of(document, calls) if document else []
-    sums = figures(made, table := priced_by(made, prices_here()))
+    call_records = calls_of(document, calls) if document else []
+    sums = figures(call_records, table := priced_by(call_records, prices_here()))
     sessions = wait(engine.store.list_sessions())
-    info = next(found for found in sessions if found.session_id == session_id)
+    info = next(session for session in sessions if session.session_id == session_id)
     return DemoResult(
         session_id=session_id,
         store_url=engine.store.url,

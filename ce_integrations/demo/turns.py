@@ -185,17 +185,17 @@ def _ordinary(number: int, package: Package, other: Package) -> Turn:
     text = asks[number // 4 % len(asks) if surface == "retrieval" else number % len(asks)]
     if number % 6 == 1:
         text = _SAID[number // 6 % len(_SAID)] + text
-    which = number // 18 % len(_PROJECTS)
+    choice = number // 18 % len(_PROJECTS)
     return Turn(
         number,
         surface,
         text.format(
             name=package.name,
             other=other.name,
-            project=_PROJECTS[which],
-            project_zh=_PROJECTS_ZH[which],
-            place=_PLACES[which],
-            team=_TEAMS[which],
+            project=_PROJECTS[choice],
+            project_zh=_PROJECTS_ZH[choice],
+            place=_PLACES[choice],
+            team=_TEAMS[choice],
             ticket=4000 + number * 37,
         ),
     )

@@ -73,8 +73,8 @@ def classes() -> list[type]:
 
 def found(target: object) -> list[Any]:
     """What is marked of a target: models, and what runs them."""
-    each = walk(target, PACKAGES, components)
-    return [part for part in each if kind_of(part) in ("generator", "runner")]
+    parts = walk(target, PACKAGES, components)
+    return [part for part in parts if kind_of(part) in ("generator", "runner")]
 
 
 def components(subject: object) -> list[object]:

@@ -33,14 +33,14 @@ def definitions(subjects: Iterable[Any]) -> Iterator[tuple[type, str, Make]]:
     """The methods of all classes of components that are known by now, and of these objects' classes."""
     for cls in classes():
         yield from _definitions(cls, kind_of_class(cls))
-    for each in subjects:
-        yield from _definitions(type(each), kind_of(each))
+    for subject in subjects:
+        yield from _definitions(type(subject), kind_of(subject))
 
 
 def _definitions(cls: type, kind: str) -> Iterator[tuple[type, str, Make]]:
     """The methods where a class has them from."""
-    for each in cls.__mro__ if kind in _MAKERS else ():
-        yield from ((each, name, _MAKERS[kind]) for name in _METHODS if name in vars(each))
+    for base in cls.__mro__ if kind in _MAKERS else ():
+        yield from ((base, name, _MAKERS[kind]) for name in _METHODS if name in vars(base))
 
 
 def _making(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -59,17 +59,17 @@ def _ids(subject: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     What else an app passes in is not looked into: it may be a stranger's JSON, and name anybody.
     """
     components = getattr(getattr(subject, "graph", None), "nodes", ())
-    found = _mappings([kwargs, args[0] if args else kwargs.get("data")] if components else [kwargs])
-    found += _mappings(each[name] for each in found for name in components if name in each)
-    found += _mappings(each.get("hook_context") for each in found)
+    maps = _mappings([kwargs, args[0] if args else kwargs.get("data")] if components else [kwargs])
+    maps += _mappings(mapping[name] for mapping in maps for name in components if name in mapping)
+    maps += _mappings(mapping.get("hook_context") for mapping in maps)
     return {
-        key: next((each[name] for each in found for name in names if each.get(name)), None)
+        key: next((mapping[name] for mapping in maps for name in names if mapping.get(name)), None)
         for key, names in IDS.items()
     }
 
 
 def _mappings(values: Iterable[Any]) -> list[Mapping[str, Any]]:
-    return [each for each in values if isinstance(each, Mapping)]
+    return [value for value in values if isinstance(value, Mapping)]
 
 
 runs = in_step(_step)
@@ -92,17 +92,17 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
     model, own = call.subject, vars(call.subject)
     behind = inspect.signature(getattr(model, call.mode)).parameters if call.positional else ()
-    named = call.by_name(*list(behind)[1:])
+    arguments = call.by_name(*list(behind)[1:])
     step = step_around() or deeper(model, conversation=model)
     generation = {
         **(own.get("generation_kwargs") or {}),
-        **(named.get("generation_kwargs") or {}),
+        **(arguments.get("generation_kwargs") or {}),
     }
-    tools = flatten_tools_or_toolsets(named.get("tools") or own.get("tools") or None)
+    tools = flatten_tools_or_toolsets(arguments.get("tools") or own.get("tools") or None)
     info = step.info(
         model=generation.get("model") or own.get("model"),
         provider=type(model).__name__.removesuffix("ChatGenerator").lower(),
-        tools=[{"type": "function", "function": each.tool_spec} for each in tools],
+        tools=[{"type": "function", "function": tool.tool_spec} for tool in tools],
         response_format=schema_of(generation.get("response_format")),
     )
     tool = _tool_in(step)
@@ -126,9 +126,9 @@ def _tool_in(step: Step | None) -> str:
 
 def _is_of(model: object, subject: object) -> bool:
     """Whether a pipeline or an agent asks this model itself, and not what it runs."""
-    held = [subject.chat_generator] if isinstance(subject, Agent) else components(subject)
+    parts = [subject.chat_generator] if isinstance(subject, Agent) else components(subject)
     return any(
-        model is each for one in held for each in (one, *getattr(one, "chat_generators", ()))
+        model is inner for part in parts for inner in (part, *getattr(part, "chat_generators", ()))
     )
 
 

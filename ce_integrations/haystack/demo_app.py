@@ -67,8 +67,8 @@ class App:
     def ask(self, turn: Turn) -> str:
         """Ask where the turn belongs, and give the answer's text."""
         if turn.surface == "retrieval":
-            given = {"retriever": {"query": turn.text}, "prompt": {"question": turn.text}}
-            return str(self.pipeline.run(given)["llm"]["replies"][0].text)
+            inputs = {"retriever": {"query": turn.text}, "prompt": {"question": turn.text}}
+            return str(self.pipeline.run(inputs)["llm"]["replies"][0].text)
         self.messages.append(ChatMessage.from_user(turn.text))
         self.messages = self.agent.run(messages=self.messages)["messages"]
         return str(self.messages[-1].text)
@@ -81,8 +81,8 @@ def running(
     session_id: str,  # noqa: ARG001 - these objects have no ids; it is told where they are installed on
 ) -> Iterator[DemoApp]:
     """The app, until its clients are closed."""
-    made = [make_model(quoting) for _ in range(2)]
-    (model, name, failures), (other, _, _) = made
+    models = [make_model(quoting) for _ in range(2)]
+    (model, name, failures), (other, _, _) = models
     app = make_app(packages, model, other)
     yield DemoApp(
         targets=(app.agent, app.pipeline),
@@ -111,8 +111,8 @@ def make_app(packages: Mapping[str, Package], model: Any, other: Any) -> App:
 
 def make_model(quoting: QuotingModel) -> tuple[Any, str, Failures]:
     """(model, its name for the reader, what it raises when it cannot answer)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         return OfflineChatGenerator(quoting), OFFLINE, ()
     from haystack.components.generators.chat import OpenAIChatGenerator  # noqa: PLC0415 - needed with an endpoint only
     from haystack.core.errors import PipelineRuntimeError  # noqa: PLC0415 - as above
@@ -120,12 +120,12 @@ def make_model(quoting: QuotingModel) -> tuple[Any, str, Failures]:
     from openai import OpenAIError  # noqa: PLC0415 - as above
 
     model = OpenAIChatGenerator(
-        api_key=Secret.from_token(named.api_key),
-        model=named.model,
-        api_base_url=named.base_url,
+        api_key=Secret.from_token(server.api_key),
+        model=server.model,
+        api_base_url=server.base_url,
         generation_kwargs={"temperature": 0, "max_tokens": REPLY_TOKENS},
     )
-    return model, named.model, (OpenAIError, PipelineRuntimeError)
+    return model, server.model, (OpenAIError, PipelineRuntimeError)
 
 
 def _lookup(packages: Mapping[str, Package]) -> Tool:

@@ -28,7 +28,7 @@ class OfflineChatGenerator:
         tools: list[Tool] | None = None,
     ) -> dict[str, list[ChatMessage]]:
         """Answer, in the shape that Haystack wants."""
-        schemas = [{"type": "function", "function": each.tool_spec} for each in tools or ()]
+        schemas = [{"type": "function", "function": tool.tool_spec} for tool in tools or ()]
         reply = self.quoted(messages, schemas)
         if streaming_callback is not None:
             for piece in reply.pieces:
@@ -37,19 +37,19 @@ class OfflineChatGenerator:
 
     def quoted(self, messages: Sequence[ChatMessage], schemas: Sequence[Any]) -> Reply:
         """What the rule says to these messages and tools."""
-        return self._quoting.reply([_said(each) for each in messages], schemas)
+        return self._quoting.reply([_translate(message) for message in messages], schemas)
 
 
 def _message(reply: Reply) -> ChatMessage:
-    sent, got = reply.sent_tokens, reply.got_tokens
-    used = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
+    prompt, answer = reply.sent_tokens, reply.got_tokens
+    used = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
     calls = [ToolCall(call.name, dict(call.args), id=call.id) for call in reply.calls]
     meta = {"model": MODEL, "finish_reason": "tool_calls" if calls else "stop", "usage": used}
     return ChatMessage.from_assistant(reply.text or None, meta=meta, tool_calls=calls or None)
 
 
-def _said(message: ChatMessage) -> Said:
-    calls = [Call(each.id or "", each.tool_name, each.arguments) for each in message.tool_calls]
+def _translate(message: ChatMessage) -> Said:
+    calls = [Call(call.id or "", call.tool_name, call.arguments) for call in message.tool_calls]
     result = message.tool_call_result
     if result is None:
         return Said(message.role.value, message.text or "", calls, "")

@@ -40,8 +40,10 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
 
     def accepts(self, target: object) -> bool:
         """Whether it is one of `kinds`, or a component that is given messages and gives replies."""
-        given, gives = (getattr(target, f"__haystack_{way}__", ()) for way in ("input", "output"))
-        return self.converses(target) or ("messages" in given and "replies" in gives)
+        inputs, outputs = (
+            getattr(target, f"__haystack_{way}__", ()) for way in ("input", "output")
+        )
+        return self.converses(target) or ("messages" in inputs and "replies" in outputs)
 
     def converses(self, target: object) -> bool:
         """Whether it is one of `kinds`, and no chat generator."""

@@ -34,7 +34,7 @@ def split(native: ChatMessage) -> list[ChatMessage]:
 
 def join(native: ChatMessage, parts: Sequence[ChatMessage]) -> ChatMessage:
     """And those that go out are one again."""
-    return replace(native, _content=[each for part in parts for each in part._content])  # noqa: SLF001 - all of it has no public name
+    return replace(native, _content=[content for part in parts for content in part._content])  # noqa: SLF001 - all of it has no public name
 
 
 def to_schema(native: ChatMessage) -> ce.HostMessage:
@@ -69,11 +69,11 @@ def beside(content: Iterable[object]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in content:
         if isinstance(part, ImageContent):
-            told = {"data": part.base64_image, "detail": part.detail}
-            blocks.append({"type": "image", "mime_type": part.mime_type, **told})
+            fields = {"data": part.base64_image, "detail": part.detail}
+            blocks.append({"type": "image", "mime_type": part.mime_type, **fields})
         elif isinstance(part, FileContent):
-            told = {"data": part.base64_data, "filename": part.filename}
-            blocks.append({"type": "file", "mime_type": part.mime_type, **told})
+            fields = {"data": part.base64_data, "filename": part.filename}
+            blocks.append({"type": "file", "mime_type": part.mime_type, **fields})
     return blocks
 
 
@@ -102,9 +102,9 @@ def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
     result = native.tool_call_result
     if result is None:
         return replace(native, _content=_changed(content, step))
-    said: Any = result.result
-    said = changed(said, step) if isinstance(said, str) else _changed(said, step)
-    return replace(native, _content=[replace(result, result=said)])
+    output: Any = result.result
+    output = changed(output, step) if isinstance(output, str) else _changed(output, step)
+    return replace(native, _content=[replace(result, result=output)])
 
 
 def _changed(content: Sequence[Any], step: ce.Shorten | ce.Extend) -> list[Any]:

@@ -33,7 +33,7 @@ def _described(called: MethodCall) -> RunInfo:
     return RunInfo(called.subject.name, called.named, called.owner.info(conversation=None))
 
 
-def _said(result: Any, *, failed: bool = False) -> Outcome:
+def _as_outcome(result: Any, *, failed: bool = False) -> Outcome:
     """Texts, pictures and files go to the model as those."""
     blocks = beside(result) if isinstance(result, list) else []
     media = media_digests(blocks) if blocks else ()
@@ -42,7 +42,7 @@ def _said(result: Any, *, failed: bool = False) -> Outcome:
 
 def _outcome(run: Run, result: Any) -> Outcome | None:
     if isinstance(result, str) and not run.subject.outputs_to_string:
-        return _said(result)
+        return _as_outcome(result)
     return _round.outcome(run, result)
 
 
@@ -51,13 +51,13 @@ def _raised(error: BaseException) -> BaseException:
     return error.__cause__ or error
 
 
-def _told(result: Any) -> None:
+def _record_results(result: Any) -> None:
     """Of all that an answer asks for; what there is no tool for is answered all the same, and recorded so."""
     if (owner := owner_of.step()) is None or owner.hooks is None:
         return
     with owner.hooks.guard("tools"):
-        for told in (message.tool_call_result for message in result[0]):
-            info, call = owner.info(conversation=None), told.origin
+        for tool_result in (message.tool_call_result for message in result[0]):
+            info, call = owner.info(conversation=None), tool_result.origin
             run = _round.take(call.tool_name, call.arguments, call.id)
             if run is None and owner.hooks.requested_tools.claim(
                 info, call.tool_name, call.arguments
@@ -65,10 +65,10 @@ def _told(result: Any) -> None:
                 called = MethodCall(owner, None, (), call.arguments, "")
                 run = Run(called, RunInfo(call.tool_name, call.arguments, info, call.id))
             if run is not None:
-                run.ended(_said(told.result, failed=told.error))
+                run.ended(_as_outcome(tool_result.result, failed=tool_result.error))
 
 
-_round = Round(said=_said, told=_told)
+_round = Round(said=_as_outcome, told=_record_results)
 """The tools that run for an answer: what a model is told of an object, their messages say."""
 
 MAKERS: tuple[Entry, ...] = (
@@ -85,19 +85,19 @@ MAKERS: tuple[Entry, ...] = (
 # Documents
 
 
-def _asked(called: MethodCall) -> RunInfo:
-    given = called.by_name("query")
-    asked = given.get("query") or given.get("queries") or ""
+def _describe_query(called: MethodCall) -> RunInfo:
+    arguments = called.by_name("query")
+    argument = arguments.get("query") or arguments.get("queries") or ""
     name = getattr(called.subject, "__component_name__", "") or type(called.subject).__name__
     # What a stateless pipeline finds before it asks goes on with nobody's earlier run.
-    query = asked if isinstance(asked, str) else "\n".join(map(str, asked))
+    query = argument if isinstance(argument, str) else "\n".join(map(str, argument))
     return RunInfo(name, query, called.owner.info(conversation=None))
 
 
 def _hits(result: Any) -> Iterator[RetrievedDoc]:
-    found: list[Document] = result.get("documents") or []
-    for each in found:
-        yield retrieved_doc(each.content or "", each.meta, each.id, each.score)
+    documents: list[Document] = result.get("documents") or []
+    for document in documents:
+        yield retrieved_doc(document.content or "", document.meta, document.id, document.score)
 
 
-searches = RetrievalRecorder(find=owner_of.step, describe=_asked, documents=_hits)
+searches = RetrievalRecorder(find=owner_of.step, describe=_describe_query, documents=_hits)

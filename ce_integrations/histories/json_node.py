@@ -40,9 +40,9 @@ class Node:
         Raises:
             SchemaValidationError: always; it names the place and the cure, never the value.
         """
-        found = "nothing" if self.value is None else type(self.value).__name__
+        kind = "nothing" if self.value is None else type(self.value).__name__
         where = self.place or "the file"
-        raise SchemaValidationError(f"{where}: found {found}, expected {expected}")
+        raise SchemaValidationError(f"{where}: found {kind}, expected {expected}")
 
     def has(self, *keys: str) -> bool:
         """Whether it is an object with all of these keys."""
@@ -56,8 +56,8 @@ class Node:
         """The parts of a list."""
         if not isinstance(self.value, list):
             self.wrong(expected)
-        for n, each in enumerate(self.value):
-            yield Node(each, f"{self.place or 'messages'}[{n}]")
+        for n, value in enumerate(self.value):
+            yield Node(value, f"{self.place or 'messages'}[{n}]")
 
     def first(self) -> Node:
         """The first part of a list; nothing where it is none."""
@@ -114,22 +114,22 @@ def mapped(node: Node, message: Message, content: object, host_id: object = None
         origin = Origin.TOOL_CALL
     message.at = node.time()
     lone = message.role is Role.TOOL and not message.tool_call_id  # nothing but its place pairs it
-    known = host_id if isinstance(host_id, str) else None
+    valid_id = host_id if isinstance(host_id, str) else None
     beside = list(other_blocks(content))
-    return host_message(message, origin, beside, host_id=known, protected=lone)
+    return host_message(message, origin, beside, host_id=valid_id, protected=lone)
 
 
 def requests(calls: Iterable[Node], expected: str) -> list[ToolRequest]:
     """Calls of tools, in the forms of providers: named here, or in a `function` inside."""
-    found: list[ToolRequest] = []
+    tool_requests: list[ToolRequest] = []
     for call in calls:
         call.fields(expected)
-        told = call["function"] if call.has("function") else call
-        fields = told.fields(expected)
-        name = told["name"].text() or told["tool_name"].text()
+        function = call["function"] if call.has("function") else call
+        fields = function.fields(expected)
+        name = function["name"].text() or function["tool_name"].text()
         if not name:
-            told["name"].wrong("the name of the tool that is called")
+            function["name"].wrong("the name of the tool that is called")
         call_id = call["id"].text() or call["call_id"].text() or call["tool_id"].text()
         args = {"args": fields["tool_kwargs"]} if "tool_kwargs" in fields else fields
-        found.append(ToolRequest(name=name, id=call_id or None, args=call_args(args)))
-    return found
+        tool_requests.append(ToolRequest(name=name, id=call_id or None, args=call_args(args)))
+    return tool_requests

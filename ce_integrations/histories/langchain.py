@@ -40,19 +40,19 @@ class LangChain:
             SchemaValidationError: something is in another form; it names the place.
         """
         file = Node(data)
-        held = file["kwargs"] if file.has("lc") else file
-        said = held["messages"] if held.has("messages") else held
-        return [Conversation("", [message(each) for each in said.items("a list of messages")])]
+        container = file["kwargs"] if file.has("lc") else file
+        messages = container["messages"] if container.has("messages") else container
+        return [Conversation("", [message(node) for node in messages.items("a list of messages")])]
 
 
 def message(node: Node) -> HostMessage:
     """One message of a list."""
-    data, said = _data(node)
-    role, content = ROLES[said][0], data["content"].content()
+    data, role_word = _data(node)
+    role, content = ROLES[role_word][0], data["content"].content()
     results = [b for b in other_blocks(content) if b.get("type") == "tool_result"]
     if results and role is Role.USER:
         return _results(data, content, results)
-    made = Message(
+    schema_message = Message(
         role=role,
         content=text_of(content),
         author=author_of(data["name"].text(), role),
@@ -60,7 +60,7 @@ def message(node: Node) -> HostMessage:
         tool_call_id=(data["tool_call_id"].text() or None) if role is Role.TOOL else None,
         status="error" if role is Role.TOOL and data["status"].value == "error" else None,
     )
-    host = mapped(data, made, content, data["id"].value)
+    host = mapped(data, schema_message, content, data["id"].value)
     source = data["additional_kwargs"]["lc_source"].value
     if host.origin is Origin.TASK and source:
         host.origin = Origin.HOST_SUMMARY if source == SUMMARY else Origin.COLLEAGUE
@@ -78,44 +78,44 @@ def _data(node: Node) -> tuple[Node, str]:
         kind, data, at = node["type"].text(), node["data"], node["type"]
     data.fields(EXPECTED)
     word = str(kind).removesuffix("Chunk").removesuffix("Message").lower()
-    said = data["role"].text() if word == "chat" else word
-    if said not in ROLES:
+    role_word = data["role"].text() if word == "chat" else word
+    if role_word not in ROLES:
         at.wrong("a message of a human, an AI, the system, a tool or a function")
-    return data, said
+    return data, role_word
 
 
 def _calls(data: Node, content: object) -> list[ToolRequest]:
-    asked = [
+    call_nodes = [
         call
         for key in ("tool_calls", "invalid_tool_calls")
         if data[key].value is not None
         for call in data[key].items(f"a list: {CALL}")
     ]
-    known = {call["id"].text() for call in asked}
+    known_ids = {call["id"].text() for call in call_nodes}
     for block in other_blocks(content):
         if kind_of(block) not in CALLS:
             continue
         part = Node(block, data["content"].place)
         call_id = part["call_id"].text() or part["id"].text()
-        if call_id not in known:
-            known.add(call_id)
-            asked.append(Node({**block, "id": call_id}, part.place))
+        if call_id not in known_ids:
+            known_ids.add(call_id)
+            call_nodes.append(Node({**block, "id": call_id}, part.place))
     legacy = data["additional_kwargs"]["function_call"]
-    return requests(asked or ([legacy] if legacy.value is not None else []), CALL)
+    return requests(call_nodes or ([legacy] if legacy.value is not None else []), CALL)
 
 
 def _results(data: Node, content: object, results: list[Mapping[object, object]]) -> HostMessage:
     """Anthropic's form: results as blocks of a message of the user, who may have said something, too."""
-    said = text_of(content)
+    text = text_of(content)
     first, *more = (str(result.get("tool_use_id") or "") for result in results)
-    made = Message(
+    schema_message = Message(
         role=Role.TOOL,
-        content=said + "".join(text_of(result.get("content") or "") for result in results),
+        content=text + "".join(text_of(result.get("content") or "") for result in results),
         tool_call_id=first,
         status="error" if any(result.get("is_error") for result in results) else None,
     )
-    host = mapped(data, made, content, data["id"].value)
-    host.protected, host.more_call_ids = bool(said), tuple(more)
+    host = mapped(data, schema_message, content, data["id"].value)
+    host.protected, host.more_call_ids = bool(text), tuple(more)
     return host
 
 

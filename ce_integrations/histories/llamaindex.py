@@ -48,36 +48,36 @@ class LlamaIndex:
             for key in store.fields("the chat store's conversations by their keys")
         ]
 
-    def _messages(self, said: Node) -> list[HostMessage]:
-        return [message(each) for each in said.items("a list of messages")]
+    def _messages(self, list_node: Node) -> list[HostMessage]:
+        return [message(node) for node in list_node.items("a list of messages")]
 
 
 def message(node: Node) -> HostMessage:
     """One message of a list."""
     node.fields(EXPECTED)
-    said = node["role"].text()
-    if said not in ROLES:
+    role_word = node["role"].text()
+    if role_word not in ROLES:
         node["role"].wrong(f"one of {', '.join(sorted(ROLES))}")
-    role = ROLES[said][0]
+    role = ROLES[role_word][0]
     content, blocks = _content(node)
     calls = _calls(node, blocks) if role is Role.ASSISTANT else []
     beside = node["additional_kwargs"]
     call_id = (beside["tool_call_id"].text() or None) if role is Role.TOOL else None
-    written = WrittenCall(content, calls)
+    reading = WrittenCall(content, calls)
     if not (calls or call_id or role is Role.SYSTEM):
-        written = read(role, content)
-    if role is Role.USER and written.beside:
+        reading = read(role, content)
+    if role is Role.USER and reading.beside:
         role = Role.TOOL
-    made = Message(
-        role=role, content=written.text, tool_calls=written.calls or None, tool_call_id=call_id
+    schema_message = Message(
+        role=role, content=reading.text, tool_calls=reading.calls or None, tool_call_id=call_id
     )
     media = [
         {"type": block["block_type"].text(), **_fields(block)}
         for block in blocks
         if block["block_type"].text() not in _NO_MEDIA
     ]
-    host = mapped(node, made, media)
-    host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
+    host = mapped(node, schema_message, media)
+    host.media_tokens += -(-len(reading.beside) // BYTES_PER_TOKEN)
     return host
 
 
@@ -94,11 +94,11 @@ def _content(node: Node) -> tuple[str, list[Node]]:
 
 
 def _calls(node: Node, blocks: list[Node]) -> list[ToolRequest]:
-    asked = [block for block in blocks if block["block_type"].value == "tool_call"]
-    if asked:
+    call_blocks = [block for block in blocks if block["block_type"].value == "tool_call"]
+    if call_blocks:
         return [
-            ToolRequest(**{**each.model_dump(), "id": block["tool_call_id"].text() or None})
-            for block, each in zip(asked, requests(asked, CALL), strict=True)
+            ToolRequest(**{**request.model_dump(), "id": block["tool_call_id"].text() or None})
+            for block, request in zip(call_blocks, requests(call_blocks, CALL), strict=True)
         ]
     calls = node["additional_kwargs"]["tool_calls"]
     return requests(calls.items(f"a list: {CALL}"), CALL) if calls.value is not None else []

@@ -37,35 +37,35 @@ class OpenAI:
         return [self._conversation(file)]
 
     def _conversation(self, file: Node) -> Conversation:
-        said = file["messages"] if file.has("messages") else file
+        messages = file["messages"] if file.has("messages") else file
         name = next(
             (file[k].value for k in ("id", "session_id") if isinstance(file[k].value, str)), ""
         )
         expected = 'a list of messages, or an object {"messages": [...]}'
-        return Conversation(name, [message(each) for each in said.items(expected)])
+        return Conversation(name, [message(node) for node in messages.items(expected)])
 
 
 def message(node: Node) -> HostMessage:
     """One message of a list."""
     node.fields(EXPECTED)
-    said = node["role"].text()
-    if said not in ROLES:
+    role_word = node["role"].text()
+    if role_word not in ROLES:
         node["role"].wrong(f"one of {', '.join(sorted(ROLES))}")
-    role, content = ROLES[said][0], node["content"].content()
+    role, content = ROLES[role_word][0], node["content"].content()
     calls = []
     if role is Role.ASSISTANT:
         if node["tool_calls"].value is not None:
             calls = requests(node["tool_calls"].items(f"a list: {CALL}"), CALL)
         elif node["function_call"].value is not None:
             calls = requests([node["function_call"]], CALL)
-    made = Message(
+    schema_message = Message(
         role=role,
         content=text_of(content) or node["refusal"].text(),
         author=author_of(node["name"].text(), role),
         tool_calls=calls or None,
         tool_call_id=(node["tool_call_id"].text() or None) if role is Role.TOOL else None,
     )
-    return mapped(node, made, content)
+    return mapped(node, schema_message, content)
 
 
 READER = OpenAI()

@@ -47,25 +47,25 @@ def read(role: Role, text: str) -> WrittenCall:
 
 def _call(text: str) -> WrittenCall:
     """The call of a text, as the agent's own parser reads it."""
-    said = text.strip()
-    if said.endswith("}") and (
-        action := _ACTION.fullmatch(said)
+    words = text.strip()
+    if words.endswith("}") and (
+        action := _ACTION.fullmatch(words)
     ):  # its further words cost less than the framing of a call
         return WrittenCall(action[1], [ToolRequest(name=action[2], args=_args(action[3]))])
     head, end, tail = text.rpartition(_CODE_END)  # behind the last end nothing is searched for one
-    found = _CODE.findall(head + end)
-    if code := "\n\n".join(part.strip() for part in found):
-        said = (_CODE.sub("", head + end) + tail).strip()
+    code_parts = _CODE.findall(head + end)
+    if code := "\n\n".join(part.strip() for part in code_parts):
+        words = (_CODE.sub("", head + end) + tail).strip()
         call = ToolRequest(name=_EXECUTE, args={"code": code})
-        return WrittenCall(said, [call], f"{_CODE_BEGIN}{_CODE_END}" * len(found))
+        return WrittenCall(words, [call], f"{_CODE_BEGIN}{_CODE_END}" * len(code_parts))
     return WrittenCall(text, [])
 
 
-def _args(written: str) -> dict[str, Any]:
+def _args(text: str) -> dict[str, Any]:
     """Arguments as a model wrote them, or as the framework writes them afterwards: JSON or Python."""
-    for read in (json.loads, ast.literal_eval):
+    for parse in (json.loads, ast.literal_eval):
         try:
-            return call_args({"args": read(written)})
+            return call_args({"args": parse(text)})
         except (ValueError, SyntaxError, RecursionError, MemoryError):  # of brackets without end
             continue
-    return {"": written}
+    return {"": text}

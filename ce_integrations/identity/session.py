@@ -146,16 +146,16 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
             raise ConfigError(f"session_id of ce_session is None; {_WANTED}")
         if history not in (None, True, False):
             raise ConfigError(f"ce_session's history is True or False; found {history!r}")
-        given = session_id, user_id, account_id, project_id, agent_id
-        parts = zip(given, _PARTS, strict=True)
+        values = session_id, user_id, account_id, project_id, agent_id
+        parts = zip(values, _PARTS, strict=True)
         ids = (as_id(value, part, "ce_session") for value, part in parts)
         self._said = _Voice(*ids, history=history)
         self._entered: list[ScopeEntry[_Voice]] = []
 
     def __enter__(self) -> Self:
         around, is_guess = chosen_session.heard()
-        said = self._said if around is None or is_guess else _innermost([self._said, around])
-        self._entered.append(chosen_session.open(said))
+        voice = self._said if around is None or is_guess else _innermost([self._said, around])
+        self._entered.append(chosen_session.open(voice))
         return self
 
     def __exit__(
@@ -180,12 +180,12 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
 
 def _innermost(voices: Sequence[_Voice]) -> _Voice:
     """Of each part what the first voice says that says anything."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for voice in voices:
         for part in _SAID:
-            if part not in said and (value := getattr(voice, part)) is not None:
-                said[part] = value
-    return _Voice(**said)
+            if part not in values and (value := getattr(voice, part)) is not None:
+                values[part] = value
+    return _Voice(**values)
 
 
 ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
@@ -227,11 +227,11 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
     Raises:
         ConfigError: a callable gave something that is no id.
     """
-    said = _innermost(list(_voices(info, choice)))
-    account_id, user_id = said.account_id or "", said.user_id
+    voice = _innermost(list(_voices(info, choice)))
+    account_id, user_id = voice.account_id or "", voice.user_id
     if user_id is None:
         user_id = user_around() or ""
-    session_id = said.session_id or unnamed.session_of(
+    session_id = voice.session_id or unnamed.session_of(
         info.request_id,
         (account_id, user_id),
         messages,
@@ -242,11 +242,11 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
         session_id=session_id,
         user_id=user_id,
         account_id=account_id,
-        project_id=said.project_id or "",
-        agent_id=said.agent_id or "",
+        project_id=voice.project_id or "",
+        agent_id=voice.agent_id or "",
         trace_id=info.request_id,
     )
-    return CallIdentity(scope, ephemeral=said.session_id is None, history=said.history)
+    return CallIdentity(scope, ephemeral=voice.session_id is None, history=voice.history)
 
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
@@ -262,19 +262,19 @@ def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     yield own
 
 
-def _is_another(named: _Voice, around: _Voice) -> bool:
+def _is_another(own_voice: _Voice, around: _Voice) -> bool:
     """Whether a call itself names somebody else than is named around it."""
-    both = ((getattr(each, part) for each in (named, around)) for part in _WHOSE)
-    return any(own is not None and own != (said or "") for own, said in both)
+    both = ((getattr(voice, part) for voice in (own_voice, around)) for part in _WHOSE)
+    return any(own is not None and own != (outer or "") for own, outer in both)
 
 
 def _called_voice(info: CallInfo, choice: Choice) -> _Voice:
     """What the callables of `install_ce` say."""
     session_id = _called(choice.session_id, info, "session_id")
-    said = _Voice(session_id, _called(choice.user_id, info, "user_id"))
+    voice = _Voice(session_id, _called(choice.user_id, info, "user_id"))
     if callable(choice.scope):
-        return _innermost([said, of_scope(choice.scope(info))])
-    return said
+        return _innermost([voice, of_scope(choice.scope(info))])
+    return voice
 
 
 def _own_voice(info: CallInfo) -> _Voice:
@@ -288,8 +288,8 @@ def within_turn(own: CallIdentity, around: CallIdentity | None) -> CallIdentity:
     """Whose a call is that is made inside another one: where it names nobody, that was said outside."""
     if around is None or not own.ephemeral:
         return own
-    both = ((getattr(each.scope, part) for each in (own, around)) for part in _OWNER)
-    is_another = any(mine and mine != theirs for mine, theirs in both)
+    both = ((getattr(identity.scope, part) for identity in (own, around)) for part in _OWNER)
+    is_another = any(inner_id and inner_id != outer_id for inner_id, outer_id in both)
     return own if is_another else around
 
 
@@ -358,7 +358,7 @@ def of_scope(scope: object) -> _Voice:
             "None (an async callable cannot be used here)"
         )
     ids = (as_id(getattr(scope, part), part, "the Scope of install_ce") for part in _PARTS)
-    return _Voice(*(each or None for each in ids))
+    return _Voice(*(part_id or None for part_id in ids))
 
 
 def as_id(value: object, part: str, said_by: str) -> str | None:

@@ -30,14 +30,14 @@ def ce_role(role: CallerRole, want: Collection[str] = ()) -> Iterator[None]:
     Raises:
         ConfigError: there is no such role, or no such section.
     """
-    wanted = frozenset(want)
+    sections = frozenset(want)
     if role not in get_args(CallerRole):
         raise ConfigError(f"role {role!r} is unknown; known: {', '.join(get_args(CallerRole))}")
-    if not wanted <= SECTIONS:
+    if not sections <= SECTIONS:
         raise ConfigError(
-            f"unknown sections {sorted(wanted - SECTIONS)}; a role may ask for {sorted(SECTIONS)}"
+            f"unknown sections {sorted(sections - SECTIONS)}; a role may ask for {sorted(SECTIONS)}"
         )
-    entered = chosen_role.open((role, wanted))
+    entered = chosen_role.open((role, sections))
     try:
         yield
     finally:
@@ -45,7 +45,7 @@ def ce_role(role: CallerRole, want: Collection[str] = ()) -> Iterator[None]:
 
 
 def current_role(
-    context: Context | None = None, asked: Context | None = None
+    context: Context | None = None, asking_context: Context | None = None
 ) -> tuple[CallerRole, frozenset[str]]:
     """The role of a call that is made now, or in another context, and what it asks for."""
-    return chosen_role.get(context, asked) or ("agent", frozenset())
+    return chosen_role.get(context, asking_context) or ("agent", frozenset())

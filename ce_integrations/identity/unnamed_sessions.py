@@ -88,18 +88,18 @@ class UnnamedSessions:
         its list yet (there is a tool's run, or a prompt, not `is_list`), its newest session counts.
         """
         run = (*owner, request_id)
-        if request_id and (known := self.runs.get(run)):
-            return known
+        if request_id and (known_session := self.runs.get(run)):
+            return known_session
         listed, early, latest = messages(), self._early.get(run), None
-        found = self._continued(owner, listed, conversation)
+        session = self._continued(owner, listed, conversation)
         if conversation is not None:
             latest = self._latest.get((*owner, conversation)) if conversation > 0 else None
-            if found is None and not (listed and is_list):
+            if session is None and not (listed and is_list):
                 session_id = early or latest or _fresh()
                 return self._early.put(run, session_id) if request_id else session_id
-        if found is None and early != latest:
-            found = early  # made for this run; the newest one's would be of before a reset
-        session_id = found or _fresh()
+        if session is None and early != latest:
+            session = early  # made for this run; the newest one's would be of before a reset
+        session_id = session or _fresh()
         return self.runs.put(run, session_id) if request_id else session_id
 
     def remember(
@@ -116,11 +116,11 @@ class UnnamedSessions:
 
         One that others were given too (by a cache, by a model that repeats its ids) tells nothing.
         """
-        said = _said(message)
+        digest = _digest_of(message)
         if host_id:
-            self._note((*owner, host_id, said), session_id, is_shared=is_shared)
+            self._note((*owner, host_id, digest), session_id, is_shared=is_shared)
         if conversation is not None:
-            self._note((*owner, conversation, said), session_id)
+            self._note((*owner, conversation, digest), session_id)
         if conversation is not None and conversation > 0:
             self._latest.pop((*owner, conversation))
             self._latest.put((*owner, conversation), session_id)
@@ -136,14 +136,14 @@ class UnnamedSessions:
         self, owner: Owner, messages: Sequence[HostMessage], conversation: int | None
     ) -> str | None:
         """The session of the newest message that is an answer of ours, a colleague's (a user) included."""
-        said = (m for m in reversed(messages) if m.message.role in (Role.ASSISTANT, Role.USER))
-        for host in itertools.islice(said, NEWEST):
+        hosts = (m for m in reversed(messages) if m.message.role in (Role.ASSISTANT, Role.USER))
+        for host in itertools.islice(hosts, NEWEST):
             host_id = host.host_id if host.message.role is Role.ASSISTANT else None
             names = [name for name in (host_id, conversation) if name]
-            digest = _said(host.message) if names else b""
+            digest = _digest_of(host.message) if names else b""
             for name in names:
-                if found := self.answers.get((*owner, name, digest)):
-                    return found
+                if session_id := self.answers.get((*owner, name, digest)):
+                    return session_id
         return None
 
 
@@ -151,7 +151,7 @@ def _fresh() -> str:
     return f"run-{secrets.token_hex(16)}"
 
 
-def _said(message: Message) -> bytes:
+def _digest_of(message: Message) -> bytes:
     """Of an answer its words; of one that only calls tools, what it calls."""
     text = message.content
     if not text and message.tool_calls:

@@ -155,8 +155,8 @@ class Adapter(Attacher[Target, Native]):
             StoreUrlError: the store's URL is not understood, or nothing can ever be kept there.
         """
         options = Options(engine, store, config, budget, scope, session_id, user_id, fail, history)
-        ours = type(self).__module__.startswith("ce_integrations.")
-        check_requirements(self.requires, self.name if ours else "")
+        is_built_in = type(self).__module__.startswith("ce_integrations.")
+        check_requirements(self.requires, self.name if is_built_in else "")
         if not self.accepts(target):
             check_one(target)
             raise UnsupportedTargetError(

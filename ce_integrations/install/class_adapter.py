@@ -26,9 +26,9 @@ Entry = tuple[Place | str, Make, str]
 
 def loaded(*paths: str) -> Any:
     """Those classes (a tuple), by module and name, that the app has imported; nothing is imported for that."""
-    named = (path.rpartition(".") for path in paths)
-    found = (getattr(sys.modules.get(module), name, None) for module, _, name in named)
-    return tuple(cls for cls in found if isinstance(cls, type))
+    path_parts = (path.rpartition(".") for path in paths)
+    candidates = (getattr(sys.modules.get(module), name, None) for module, _, name in path_parts)
+    return tuple(cls for cls in candidates if isinstance(cls, type))
 
 
 class SharedMark(Mark):
@@ -102,8 +102,8 @@ class ClassAdapter(Adapter[Any, Native]):
     def found(self, target: Any) -> list[Any]:
         """What is marked of a target, itself included."""
         kinds = loaded(*self.inside)
-        found = walk(target, self.packages)
-        return [each for each in found if each is target or isinstance(each, kinds)]
+        parts = walk(target, self.packages)
+        return [part for part in parts if part is target or isinstance(part, kinds)]
 
     def speaker(self, subject: Any) -> str:  # noqa: ARG002 - for those with agents that hear each other
         """The name under which an agent speaks to others; empty for what does not."""
@@ -128,43 +128,43 @@ class ClassAdapter(Adapter[Any, Native]):
             UnsupportedTargetError: a provider keeps the conversation of something in it.
             ConfigError: another installation governs a part of it, and says something else.
         """
-        found = self.found(target)
-        self._check_governable(found)
-        hooks.agents.update(filter(None, map(self.speaker, found)))
+        parts = self.found(target)
+        self._check_governable(parts)
+        hooks.agents.update(filter(None, map(self.speaker, parts)))
         hooks.attached = mark = self.make_mark(hooks)
         makers = self._makers
         mark.wrapped, mark.patches = frozenset(makers), self.patches
         agreed = self.must_agree(target)
         with ExitStack() as undo:
-            undo.callback(self.patches.hold_all(makers, mark, self.more(found)))
+            undo.callback(self.patches.hold_all(makers, mark, self.more(parts)))
             undo.callback(mark.take_off)
-            undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=agreed))
+            undo.callback(mark_all(parts, lambda _: mark, PLACE, hooks, agreed=agreed))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
         """Whether all that has a mark, and what was imported since is wrapped."""
-        marks = [PLACE.mark_of(each) for each in self.found(target)]
+        marks = [PLACE.mark_of(part) for part in self.found(target)]
         wrapped = self._makers.keys()
         return all(isinstance(mark, SharedMark) and wrapped <= mark.wrapped for mark in marks)
 
-    def _check_governable(self, found: list[Any]) -> None:
-        for each in found:
-            if any(cls.__module__.startswith(self.served) for cls in type(each).__mro__):
+    def _check_governable(self, parts: list[Any]) -> None:
+        for part in parts:
+            if any(cls.__module__.startswith(self.served) for cls in type(part).__mro__):
                 raise UnsupportedTargetError(
-                    f"the {type(each).__name__} {getattr(each, 'name', '')!r} keeps its conversation at "
+                    f"the {type(part).__name__} {getattr(part, 'name', '')!r} keeps its conversation at "
                     "the provider, where no message of it can be governed; expected agents that ask a "
                     f"model by themselves. Use {self.asking} in its place."
                 )
 
     @property
     def _makers(self) -> dict[Place, dict[str, Make]]:
-        found: dict[Place, dict[str, Make]] = {}
+        makers: dict[Place, dict[str, Make]] = {}
         package = self.mapper.rpartition(".")[0]
         for module in self.wraps:
             for where, make, names in import_module(f"{package}.{module}").MAKERS:
                 for place in self._places(where):
-                    found.setdefault(place, {}).update(dict.fromkeys(names.split(), make))
-        return found
+                    makers.setdefault(place, {}).update(dict.fromkeys(names.split(), make))
+        return makers
 
     def _places(self, where: Place | str) -> Iterator[Place]:
         if not isinstance(where, str):

@@ -88,9 +88,9 @@ class Wiring(Generic[Target, Native]):
             for target, options in [(ref(), options) for ref, options in self.heirs.values()]:
                 if target is not None:
                     with self.hooks.guard("inherit"):
-                        known = _wirings.get(id(target))
+                        wiring = _wirings.get(id(target))
                         heir = _wired(self.adapter, target, options)
-                        if heir is known:
+                        if heir is wiring:
                             heir.attach()  # a master that goes later is to know it for an heir
                         heir.installers = max(1, heir.installers)
 
@@ -195,18 +195,18 @@ def _wired(
     adapter: Attacher[Target, Native], target: Target, options: Options
 ) -> Wiring[Target, Native]:
     """What is attached to a target: what is there, wired anew where that is undone, or a new one."""
-    known = _wirings.get(id(target))
-    if known is not None and known.target is target and known.hooks.active:
-        known.options.check_same(options, "the target", known.engine)
+    wiring = _wirings.get(id(target))
+    if wiring is not None and wiring.target is target and wiring.hooks.active:
+        wiring.options.check_same(options, "the target", wiring.engine)
         if not adapter.is_attached(target):
-            known.attach()
-        return cast("Wiring[Target, Native]", known)
+            wiring.attach()
+        return cast("Wiring[Target, Native]", wiring)
     # An heir holds nothing of its own: who installed before may have let go of the installation.
-    installers = int(any(id(target) in each.heirs for each in list(_wirings.values())))
-    made = Wiring(adapter, target, options)
-    made.installers = installers
-    _wirings[id(target)] = made
-    return made
+    installers = int(any(id(target) in other.heirs for other in list(_wirings.values())))
+    new_wiring = Wiring(adapter, target, options)
+    new_wiring.installers = installers
+    _wirings[id(target)] = new_wiring
+    return new_wiring
 
 
 def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -> None:
@@ -217,16 +217,22 @@ def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -
     Raises:
         ConfigError: the two say different things, and must be `agreed`.
     """
-    one, other = master.wiring, heir.wiring
-    if not (isinstance(one, Wiring) and isinstance(other, Wiring)) or one is other:
+    master_wiring, heir_wiring = master.wiring, heir.wiring
+    if (
+        not (isinstance(master_wiring, Wiring) and isinstance(heir_wiring, Wiring))
+        or master_wiring is heir_wiring
+    ):
         return
     if agreed:
-        what = f"the {type(leaf).__name__} in the target"
-        one.options.check_same(other.options, what, one.engine)
-    heirs, key = one.heirs, id(other.target)
-    heirs[key] = (weakref.ref(other.target, lambda _: heirs.pop(key, None)), other.options)
+        subject = f"the {type(leaf).__name__} in the target"
+        master_wiring.options.check_same(heir_wiring.options, subject, master_wiring.engine)
+    heirs, key = master_wiring.heirs, id(heir_wiring.target)
+    heirs[key] = (
+        weakref.ref(heir_wiring.target, lambda _: heirs.pop(key, None)),
+        heir_wiring.options,
+    )
 
 
 def _disinherit(target: object) -> None:
-    for each in list(_wirings.values()):
-        each.heirs.pop(id(target), None)
+    for wiring in list(_wirings.values()):
+        wiring.heirs.pop(id(target), None)

@@ -68,8 +68,8 @@ class Mark:
         return self if self.copies == "share" else type(self)(self.hooks)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        theirs = next(base for base in type(self).__mro__ if not issubclass(base, Mark))
-        return type(None) if theirs is object else theirs, ()
+        framework_kind = next(base for base in type(self).__mro__ if not issubclass(base, Mark))
+        return type(None) if framework_kind is object else framework_kind, ()
 
     def __repr__(self) -> str:
         return f"<ce {self.hooks.adapter.name}>"
@@ -104,7 +104,9 @@ class Listed:
         self._attribute = attribute
 
     def mark_of(self, subject: Any) -> Mark | None:
-        marks = (each for each in getattr(subject, self._attribute, ()) if isinstance(each, Mark))
+        marks = (
+            entry for entry in getattr(subject, self._attribute, ()) if isinstance(entry, Mark)
+        )
         return next((mark for mark in marks if mark.active), None)
 
     def put(self, subject: Any, mark: Mark) -> Detach:
@@ -193,7 +195,7 @@ class LateMarks:
 
 
 def mark_all(
-    found: Iterable[Any],
+    subjects: Iterable[Any],
     make_mark: Callable[[Hooks[Any]], Mark],
     place: Place,
     hooks: Hooks[Any],
@@ -208,7 +210,7 @@ def mark_all(
         ConfigError: such an installation says something else, and the two must be `agreed`.
     """
     with ExitStack() as undo:
-        for subject in found:
+        for subject in subjects:
             if (other := place.mark_of(subject)) is None:
                 undo.callback(place.put(subject, make_mark(hooks)))
             else:
@@ -216,9 +218,9 @@ def mark_all(
         return undo.pop_all().close
 
 
-def are_marked(found: Iterable[Any], place: Place) -> bool:
+def are_marked(subjects: Iterable[Any], place: Place) -> bool:
     """Whether all of them are, by this installation or another; for `Adapter.is_attached`."""
-    return all(place.mark_of(subject) is not None for subject in found)
+    return all(place.mark_of(subject) is not None for subject in subjects)
 
 
 class Marking:
@@ -268,9 +270,9 @@ class Marking:
     def found(self, target: object) -> list[Any]:
         """The objects in a target, itself included, that ask a model."""
         return [
-            each
-            for each in walk(target, self._packages)
-            if any(is_of(each, kind) for kind in self._makers)
+            part
+            for part in walk(target, self._packages)
+            if any(is_of(part, kind) for kind in self._makers)
         ]
 
     def attach(
@@ -298,11 +300,11 @@ class Marking:
         attached = hooks.attached
         if not isinstance(attached, _Attached) or not hooks.active:
             return
-        new = [each for each in self.found(target) if self.place.mark_of(each) is None]
+        new = [part for part in self.found(target) if self.place.mark_of(part) is None]
         if new:
             self._patches.extend(definitions(self._makers, new), hooks)
-        for each in new:
-            attached.late.put(each, attached.make_mark(hooks))
+        for part in new:
+            attached.late.put(part, attached.make_mark(hooks))
 
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""

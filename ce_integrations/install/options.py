@@ -59,14 +59,14 @@ class Options:
             ConfigError: one cannot be an id, or two options say whose calls these are.
         """
         for name in ("session_id", "user_id"):
-            said = getattr(self, name)
-            if said is not None and self.scope is not None:
+            value = getattr(self, name)
+            if value is not None and self.scope is not None:
                 raise ConfigError(
                     f"install_ce was given scope and {name}, which both say whose calls these are. "
                     f"Give one of the two: Scope({name}=...) has a place for it."
                 )
-            if not callable(said):
-                object.__setattr__(self, name, as_id(said, name, "install_ce"))
+            if not callable(value):
+                object.__setattr__(self, name, as_id(value, name, "install_ce"))
         if isinstance(self.scope, Scope):
             of_scope(self.scope)
         elif not (self.scope is None or callable(self.scope)):
@@ -87,8 +87,8 @@ class Options:
         other = [
             part.name
             for part in fields(self)
-            if (said := getattr(again, part.name)) not in (None, "open")
-            and not _is_same(said, engine if part.name == "engine" else getattr(self, part.name))
+            if (value := getattr(again, part.name)) not in (None, "open")
+            and not _is_same(value, engine if part.name == "engine" else getattr(self, part.name))
         ]
         if other:
             raise ConfigError(
@@ -111,21 +111,21 @@ class Options:
 
     def call_config(self) -> RuntimeConfig | None:
         """The configuration of each call, where it is not that of the engine."""
-        said: dict[str, object] = {"fail": "closed"} if self.fail == "closed" else {}
+        changes: dict[str, object] = {"fail": "closed"} if self.fail == "closed" else {}
         if self.budget is not None and (self.config is None or self.config.budget != self.budget):
-            said["budget"] = self.budget
+            changes["budget"] = self.budget
         if self.history is not None:
-            said["history"] = "session" if self.history else "app"
-        if not said:
+            changes["history"] = "session" if self.history else "app"
+        if not changes:
             return self.config
         engines = self.engine.config if self.engine is not None else RuntimeConfig()
-        return (self.config or engines).model_copy(update=said)
+        return (self.config or engines).model_copy(update=changes)
 
     def check_history(self, target: object, *, converses: bool) -> None:
         """Raise ConfigError if history is asked for on what holds no conversation."""
         config = self.config
-        wanted = self.history or (config is not None and config.history == "session")
-        if wanted and self.history is not False and not converses:
+        is_wanted = self.history or (config is not None and config.history == "session")
+        if is_wanted and self.history is not False and not converses:
             raise ConfigError(
                 f"history is asked for on a {kind_of(target)}, which holds no conversation: what was "
                 "said before would go into every prompt that it is asked. Install with history=True "
@@ -133,44 +133,44 @@ class Options:
             )
 
 
-def _budget(said: object, config: RuntimeConfig | None) -> BudgetConfig | None:
+def _budget(budget: object, config: RuntimeConfig | None) -> BudgetConfig | None:
     """The budget of the calls, where somebody set it.
 
     Raises:
         ConfigError: it is none, or `config` has another one.
     """
     set_there = config.budget if config is not None and config.budget.model_fields_set else None
-    if said is None:
+    if budget is None:
         return set_there
-    if isinstance(said, int) and not isinstance(said, bool):
-        window: dict[str, Any] = {"max_input_tokens": said}
+    if isinstance(budget, int) and not isinstance(budget, bool):
+        window: dict[str, Any] = {"max_input_tokens": budget}
         if set_there is not None and "max_input_tokens" not in set_there.model_fields_set:
             return BudgetConfig(**{**set_there.model_dump(exclude_unset=True), **window})
-        if set_there is not None and set_there.max_input_tokens == said:
+        if set_there is not None and set_there.max_input_tokens == budget:
             return set_there
-        said = BudgetConfig(**window)
-    if not isinstance(said, BudgetConfig):
+        budget = BudgetConfig(**window)
+    if not isinstance(budget, BudgetConfig):
         raise ConfigError(
-            f"budget is a {kind_of(said)}; expected a number of tokens, such as 8000, or a "
+            f"budget is a {kind_of(budget)}; expected a number of tokens, such as 8000, or a "
             "BudgetConfig, such as BudgetConfig(max_input_tokens=8000)"
         )
-    if set_there is not None and set_there != said:
+    if set_there is not None and set_there != budget:
         raise ConfigError(
-            f"budget says {said.max_input_tokens} tokens, and config has a budget of its own "
+            f"budget says {budget.max_input_tokens} tokens, and config has a budget of its own "
             f"({set_there.max_input_tokens}). Give one of the two."
         )
-    return said
+    return budget
 
 
-def _is_same(said: object, before: object) -> bool:
+def _is_same(value: object, before: object) -> bool:
     """Whether two options mean the same; a function written again on each call does."""
-    if isinstance(said, FunctionType) and isinstance(before, FunctionType):
-        return (said.__code__, said.__defaults__, _closed_over(said)) == (
+    if isinstance(value, FunctionType) and isinstance(before, FunctionType):
+        return (value.__code__, value.__defaults__, _closed_over(value)) == (
             before.__code__,
             before.__defaults__,
             _closed_over(before),
         )
-    return said is before or said == before
+    return value is before or value == before
 
 
 def _closed_over(function: FunctionType) -> list[object]:

@@ -21,7 +21,7 @@ _logger = logging.getLogger("ce_integrations")
 
 def load_adapters() -> dict[str, Adapter[Any, Any]]:
     """Load every adapter that is installed, by name; a broken one is reported and left out."""
-    found: dict[str, Adapter[Any, Any]] = {}
+    adapters: dict[str, Adapter[Any, Any]] = {}
     for point in entry_points(group=GROUP):
         try:
             adapter = point.load()
@@ -30,11 +30,11 @@ def load_adapters() -> dict[str, Adapter[Any, Any]]:
             _logger.warning("the adapter %r (%s) is broken: %s", point.name, point.value, kind)
             continue
         if isinstance(adapter, Adapter):
-            found[point.name] = adapter
+            adapters[point.name] = adapter
         else:
             kind = type(adapter).__name__
             _logger.warning("the adapter %r (%s) is a %s", point.name, point.value, kind)
-    return found
+    return adapters
 
 
 def install_ce(target: object, **options: Any) -> Installation[Any, Any]:

@@ -9,9 +9,9 @@ from ce_engine import MissingDependencyError, UnsupportedVersionError
 
 
 def check_requirements(
-    requires: tuple[str, ...], extra: str, found: Mapping[str, str] | None = None
+    requires: tuple[str, ...], extra: str, versions: Mapping[str, str] | None = None
 ) -> None:
-    """Compare what is installed with what is required (`found`: other versions than those, by name).
+    """Compare what is installed with what is required (`versions`: other versions than those, by name).
 
     Without an `extra` of ours the framework itself is to be installed.
 
@@ -25,7 +25,7 @@ def check_requirements(
         requirement = Requirement(text)
         cure = f"pip install 'ce-integrations[{extra}]'" if extra else f"pip install '{text}'"
         try:
-            installed = (found or {}).get(requirement.name) or version(requirement.name)
+            installed = (versions or {}).get(requirement.name) or version(requirement.name)
         except PackageNotFoundError:
             raise MissingDependencyError(
                 f"{requirement.name} is not installed; expected {text}. Run: {cure}"

@@ -42,18 +42,18 @@ from ce_integrations.wrapping.patches import Make
 
 Model = BaseChatModel | BaseLLM
 
-_asked: ContextVar[tuple[object, Any, str] | None] = ContextVar("ce_asked", default=None)
+_entry_around: ContextVar[tuple[object, Any, str] | None] = ContextVar("ce_asked", default=None)
 """The model, configuration and entry point of a call on its way down: `generate` sees them no more."""
 
 
 @contextmanager
 def _entry(entry: Any, model: Model, /, *args: Any, **kwargs: Any) -> Iterator[None]:
     config = args[1] if len(args) > 1 else kwargs.get("config")
-    token = _asked.set((model, config, entry.__name__))
+    token = _entry_around.set((model, config, entry.__name__))
     try:
         yield
     finally:
-        unset(_asked, token)
+        unset(_entry_around, token)
 
 
 # Whole answers
@@ -62,93 +62,93 @@ def _entry(entry: Any, model: Model, /, *args: Any, **kwargs: Any) -> Iterator[N
 def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def generate(self: Model, *args: Any, **kwargs: Any) -> Any:
-        prompts, rest, named = first_argument(args, kwargs, "messages", "prompts")
-        call = _call(self, prompts, rest, named, original.__name__)
+        prompts, rest, keywords = first_argument(args, kwargs, "messages", "prompts")
+        call = _call(self, prompts, rest, keywords, original.__name__)
         if call is None:
             return original(self, *args, **kwargs)
         run = call.arun if original.__name__ == "agenerate" else call.run
-        return run(lambda goes: original(self, goes, *rest, **named), _answers)
+        return run(lambda goes: original(self, goes, *rest, **keywords), _answers)
 
     return generate
 
 
 def _call(
-    model: Model, prompts: Any, rest: tuple[Any, ...], named: Mapping[str, Any], mode: str
+    model: Model, prompts: Any, rest: tuple[Any, ...], keywords: Mapping[str, Any], mode: str
 ) -> GovernedCall[BaseMessage] | None:
     """The call, if somebody governs it and it is not inside itself."""
-    callbacks = rest[1] if len(rest) > 1 else named.get("callbacks")
+    callbacks = rest[1] if len(rest) > 1 else keywords.get("callbacks")
     mark = None if is_inside(model) else _mark_for(model, callbacks)
     if mark is None or not isinstance(prompts, list):
         return None
-    asked, told = _asked.get(), {**named, "callbacks": callbacks}
+    entry, arguments = _entry_around.get(), {**keywords, "callbacks": callbacks}
     config = None
-    if asked is not None and asked[0] is model:
-        _, config, mode = asked
+    if entry is not None and entry[0] is model:
+        _, config, mode = entry
 
     def describe() -> list[tuple[list[BaseMessage], CallInfo]]:
         n, natives = len(prompts), list[list[BaseMessage]]()
         natives += ([HumanMessage(p)] if isinstance(p, str) else p for p in prompts)
         return [
-            (natives[i], _info(model, _of(i, n, told), _one(config, i, n, dict), mode))
+            (natives[i], _info(model, _of(i, n, arguments), _pick_item(config, i, n, dict), mode))
             for i in range(n)
         ]
 
     return GovernedCall(mark.hooks, model, prompts, describe, partial(_replaced, model))
 
 
-def _replaced(model: Model, given: Any, sent: list[BaseMessage]) -> Any:
+def _replaced(model: Model, prompt: Any, messages: list[BaseMessage]) -> Any:
     """An input with other messages; for a model for texts, one text stays one text."""
-    if isinstance(model, BaseLLM) and isinstance(given, str | StringPromptValue):
-        return as_one_text(sent, lambda message: text_of(message.content))
-    return sent
+    if isinstance(model, BaseLLM) and isinstance(prompt, str | StringPromptValue):
+        return as_one_text(messages, lambda message: text_of(message.content))
+    return messages
 
 
-def _of(i: int, n: int, told: Mapping[str, Any]) -> dict[str, Any]:
+def _of(i: int, n: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments for prompt `i` of `n`: a model for texts is given lists, one item a prompt."""
     kinds = {"callbacks": BaseCallbackManager | list, "metadata": dict, "tags": list}
-    own = {name: _one(told.get(name), i, n, kind) for name, kind in kinds.items()}
-    run_id = told.get("run_id") if i == 0 else None
-    return {**told, **own, "run_id": None if isinstance(run_id, list) else run_id}
+    own = {name: _pick_item(arguments.get(name), i, n, kind) for name, kind in kinds.items()}
+    run_id = arguments.get("run_id") if i == 0 else None
+    return {**arguments, **own, "run_id": None if isinstance(run_id, list) else run_id}
 
 
-def _one(value: Any, i: int, n: int, kind: Any) -> Any:
-    several = isinstance(value, list) and len(value) == n and isinstance(value[i], kind)
-    return value[i] if several else value
+def _pick_item(value: Any, i: int, n: int, kind: Any) -> Any:
+    is_batch = isinstance(value, list) and len(value) == n and isinstance(value[i], kind)
+    return value[i] if is_batch else value
 
 
 def _mark_for(model: Model, callbacks: Any) -> Mark | None:
     """The installation that governs a call: the outermost explicit one, else the model's own."""
-    several = isinstance(callbacks, list) and isinstance(
+    is_batch = isinstance(callbacks, list) and isinstance(
         next(iter(callbacks), ()), list | BaseCallbackManager | None
     )
-    for each in callbacks if several else [callbacks]:
-        parent = getattr(each, "parent_run_id", None)
-        own = mark_of(each)
-        found = tree.of(parent, own)[1] if parent is not None else own
-        if found is not None:
-            return found
+    for handlers in callbacks if is_batch else [callbacks]:
+        parent = getattr(handlers, "parent_run_id", None)
+        own = mark_of(handlers)
+        mark = tree.of(parent, own)[1] if parent is not None else own
+        if mark is not None:
+            return mark
     return mark_of(model.callbacks)
 
 
-def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> CallInfo:
+def _info(model: Model, arguments: Mapping[str, Any], config: Any, mode: str) -> CallInfo:
     """What is known of a call: of its run, and of what goes out with the messages."""
     info = info_of(
         config,
-        parent=getattr(told.get("callbacks"), "parent_run_id", None),
-        run_id=told.get("run_id"),
-        metadata=told.get("metadata"),
-        tags=told.get("tags"),
+        parent=getattr(arguments.get("callbacks"), "parent_run_id", None),
+        run_id=arguments.get("run_id"),
+        metadata=arguments.get("metadata"),
+        tags=arguments.get("tags"),
     )
     info.mode, info.opaque = mode, isinstance(model, BaseLLM)
     info.takes_history = info.takes_history and not _has_cache(model)
-    asked = {"model": told["model"]} if "model" in told else {}
-    params = model._get_ls_params(**asked)  # noqa: SLF001 - the one place where providers name a model
+    options = {"model": arguments["model"]} if "model" in arguments else {}
+    params = model._get_ls_params(**options)  # noqa: SLF001 - the one place where providers name a model
     info.model, info.provider = params.get("ls_model_name"), params.get("ls_provider") or ""
     profile = vars(model).get("profile")  # core 1.0: a property that may raise, and warns
     info.context_window = profile.get("max_input_tokens") if isinstance(profile, dict) else None
-    tools = [*(told.get("tools") or ()), *(told.get("functions") or ())]
+    tools = [*(arguments.get("tools") or ()), *(arguments.get("functions") or ())]
     info.tools = [tool for tool in tools if isinstance(tool, Mapping)]
-    info.response_format = schema_of(told.get("response_format"))
+    info.response_format = schema_of(arguments.get("response_format"))
     return info
 
 
@@ -177,12 +177,12 @@ def _stream(start: Callable[[GovernedCall[BaseMessage], Any], Any]) -> Make:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @same_kind(original)
         def stream(self: Model, *args: Any, **kwargs: Any) -> Any:
-            given, rest, named = first_argument(args, kwargs, "input")
-            config = rest[0] if rest else named.get("config")
-            call = _stream_call(self, given, config, named, original.__name__)
+            prompt, rest, keywords = first_argument(args, kwargs, "input")
+            config = rest[0] if rest else keywords.get("config")
+            call = _stream_call(self, prompt, config, keywords, original.__name__)
             if call is None:
                 return original(self, *args, **kwargs)
-            return start(call, lambda goes: original(self, goes[0], *rest, **named))
+            return start(call, lambda goes: original(self, goes[0], *rest, **keywords))
 
         return stream
 
@@ -190,20 +190,20 @@ def _stream(start: Callable[[GovernedCall[BaseMessage], Any], Any]) -> Make:
 
 
 def _stream_call(
-    model: Model, given: Any, config: Any, kwargs: dict[str, Any], mode: str
+    model: Model, prompt: Any, config: Any, kwargs: dict[str, Any], mode: str
 ) -> GovernedCall[BaseMessage] | None:
     around = ensure_config(config)
     mark = None if is_inside(model) else _mark_for(model, around.get("callbacks"))
     if mark is None or (mode.endswith("_events") and kwargs.get("version") != "v3"):
         return None  # events of other versions are made of a `stream` inside
-    told = {**kwargs, "callbacks": around.get("callbacks"), "run_id": around.get("run_id")}
+    arguments = {**kwargs, "callbacks": around.get("callbacks"), "run_id": around.get("run_id")}
     with suppress(Exception):  # an input that LangChain refuses: its own call says so
-        natives = model._convert_input(given).to_messages()  # noqa: SLF001 - what stream itself does
+        natives = model._convert_input(prompt).to_messages()  # noqa: SLF001 - what stream itself does
 
         def describe() -> list[tuple[list[BaseMessage], CallInfo]]:
-            return [(natives, _info(model, told, config, mode))]
+            return [(natives, _info(model, arguments, config, mode))]
 
-        return GovernedCall(mark.hooks, model, [given], describe, partial(_replaced, model))
+        return GovernedCall(mark.hooks, model, [prompt], describe, partial(_replaced, model))
     return None
 
 
@@ -248,7 +248,7 @@ def _merged(chunks: list[Any]) -> BaseMessage:
 
 def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note the run of a governed call, which is the first in it: a model may ask others, and itself."""
-    told = within(outside)(original)
+    notify = within(outside)(original)
 
     @same_kind(original)
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -256,26 +256,26 @@ def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
         turn = around.turn if around is not None else None
         if turn is not None and turn.run_id is None and len(args) < 3:
             turn.run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
-        return told(self, *args, **kwargs)
+        return notify(self, *args, **kwargs)
 
     return start
 
 
 def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
-    told = within(outside)(original)
+    notify = within(outside)(original)
 
     @same_kind(original)
     def tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
         if around is not None and around.turn is not None and around.turn.run_id == self.run_id:
-            around.turn.hear(_said(first_argument(args, kwargs, "token", "event")[0]))
-        return told(self, *args, **kwargs)
+            around.turn.hear(_piece_text(first_argument(args, kwargs, "token", "event")[0]))
+        return notify(self, *args, **kwargs)
 
     return tell
 
 
-def _said(piece: object) -> str:
+def _piece_text(piece: object) -> str:
     """The text of a token, which is content and thus a list perhaps, or of an event; of others none."""
     if isinstance(piece, Mapping):
         delta = piece.get("delta")

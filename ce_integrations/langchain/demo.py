@@ -27,14 +27,14 @@ class LangChainDemo(FrameworkDemo):
 
         chat, name, failures = make_chat(model)
         app = make_app(packages, chat, session_id)
-        made = DemoApp(
+        demo = DemoApp(
             targets=(app.agent, app.chain),
             install=install_ce,
             ask=app.ask,
             model=name,
             failures=failures,
         )
-        return nullcontext(made)
+        return nullcontext(demo)
 
 
 DEMO = LangChainDemo()

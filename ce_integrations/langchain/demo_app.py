@@ -57,29 +57,29 @@ def make_app(packages: Mapping[str, Package], model: BaseChatModel, thread_id: s
     """Put the agent and the chain together."""
     retriever = WordRetriever(index=WordIndex(chunks(packages.values())))
     prompt = ChatPromptTemplate([("system", RETRIEVAL_PROMPT), ("human", "{question}")])
-    given = {"context": retriever | _joined, "question": RunnablePassthrough()}
+    inputs = {"context": retriever | _joined, "question": RunnablePassthrough()}
     agent = create_agent(
         model, tools=[_lookup(packages)], system_prompt=AGENT_PROMPT, checkpointer=InMemorySaver()
     )
-    return App(agent, given | prompt | model | StrOutputParser(), thread_id)
+    return App(agent, inputs | prompt | model | StrOutputParser(), thread_id)
 
 
 def make_chat(quoting: QuotingModel) -> tuple[BaseChatModel, str, Failures]:
     """(model, its name for the reader, what it raises when it cannot answer)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         return OfflineChatModel(quoting=quoting), OFFLINE, ()
     from langchain_openai import ChatOpenAI  # noqa: PLC0415 - needed with an endpoint only
     from openai import OpenAIError  # noqa: PLC0415 - as above
 
     model = ChatOpenAI(
-        model=named.model,
+        model=server.model,
         temperature=0,
-        api_key=SecretStr(named.api_key),
-        base_url=named.base_url,
+        api_key=SecretStr(server.api_key),
+        base_url=server.base_url,
         max_completion_tokens=REPLY_TOKENS,
     )
-    return model, named.model, (OpenAIError,)
+    return model, server.model, (OpenAIError,)
 
 
 class WordRetriever(BaseRetriever):
@@ -93,10 +93,10 @@ class WordRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
     ) -> list[Document]:
-        found = [hit.chunk for hit in self.index.search(query)]
+        matches = [hit.chunk for hit in self.index.search(query)]
         return [
             Document(id=chunk.id, page_content=chunk.text, metadata={**chunk.metadata})
-            for chunk in found
+            for chunk in matches
         ]
 
 
@@ -109,7 +109,7 @@ def _lookup(packages: Mapping[str, Package]) -> BaseTool:
     return lookup
 
 
-def _joined(found: list[Document]) -> str:
+def _joined(documents: list[Document]) -> str:
     return "\n\n".join(
-        f"[{document.metadata['source']}]\n{document.page_content}" for document in found
+        f"[{document.metadata['source']}]\n{document.page_content}" for document in documents
     )

@@ -72,18 +72,18 @@ class OfflineChatModel(BaseChatModel):
         yield ChatGenerationChunk(message=last)
 
     def _reply(self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]]) -> Reply:
-        return self.quoting.reply([_said(message) for message in messages], tools)
+        return self.quoting.reply([_translate(message) for message in messages], tools)
 
     def _beside(self, reply: Reply) -> dict[str, Any]:
         """What a message of LangChain has beside its text."""
-        sent, got = reply.sent_tokens, reply.got_tokens
+        prompt, answer = reply.sent_tokens, reply.got_tokens
         return {
             "tool_calls": [
                 ToolCall(name=call.name, args=dict(call.args), id=call.id, type="tool_call")
                 for call in reply.calls
             ],
             "usage_metadata": UsageMetadata(
-                input_tokens=sent, output_tokens=got, total_tokens=sent + got
+                input_tokens=prompt, output_tokens=answer, total_tokens=prompt + answer
             ),
             "response_metadata": {
                 "model_name": self.model_name,
@@ -92,7 +92,7 @@ class OfflineChatModel(BaseChatModel):
         }
 
 
-def _said(message: BaseMessage) -> Said:
+def _translate(message: BaseMessage) -> Said:
     answers = message.tool_call_id if isinstance(message, ToolMessage) else ""
     calls = [
         Call(call["id"] or "", call["name"], call["args"])

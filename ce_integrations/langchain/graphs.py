@@ -41,13 +41,17 @@ def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[A
     own = (graph.config or {}).get("callbacks")
     config = args[1] if len(args) > 1 else kwargs.get("config")
     callbacks = (config or {}).get("callbacks")
-    if not callbacks and isinstance(own, list) and all(isinstance(each, Mark) for each in own):
+    if (
+        not callbacks
+        and isinstance(own, list)
+        and all(isinstance(handler, Mark) for handler in own)
+    ):
         callbacks = ensure_config().get("callbacks")
     mark = mark_of(own)
     if not callbacks or mark is None:
         yield None
     else:
-        if all(each is not mark for each in getattr(callbacks, "handlers", callbacks)):
+        if all(handler is not mark for handler in getattr(callbacks, "handlers", callbacks)):
             callbacks = with_mark(mark, "callbacks", callbacks)
         config = {**(config or {}), "callbacks": callbacks}
         yield (graph, *args[:1]), {**kwargs, "config": config}
@@ -55,11 +59,11 @@ def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[A
 
 def graph_entries() -> dict[type, dict[str, Make]]:
     """What is to be wrapped of graphs: nothing where LangGraph adds callbacks up, as later ones do."""
-    one, two = BaseCallbackHandler(), BaseCallbackHandler()
-    found: dict[type, dict[str, Make]] = {}
+    first, second = BaseCallbackHandler(), BaseCallbackHandler()
+    entries: dict[type, dict[str, Make]] = {}
     for cls in graph_types():
         merge = sys.modules[cls.__module__].ensure_config
-        both = Context().run(merge, {"callbacks": [one]}, {"callbacks": [two]})["callbacks"]
-        if one not in getattr(both, "handlers", both):
-            found[cls] = dict.fromkeys(("stream", "astream"), within(_graph_entry))
-    return found
+        both = Context().run(merge, {"callbacks": [first]}, {"callbacks": [second]})["callbacks"]
+        if first not in getattr(both, "handlers", both):
+            entries[cls] = dict.fromkeys(("stream", "astream"), within(_graph_entry))
+    return entries

@@ -87,22 +87,22 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
         from ce_integrations.langchain.recorder import ENTRIES, Recorder
 
-        mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
-        if not found:
+        mark, parts = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
+        if not parts:
             raise UnsupportedTargetError(
                 f"found no model, tool, retriever or graph in the {type(target).__name__}; expected "
                 "one. Where the model is made at run time, install on the graph that runs it, or on "
                 "the model itself."
             )
-        for graph in filter(is_graph, found):
+        for graph in filter(is_graph, parts):
             hooks.agents.update(graph.nodes)
             mark.agents.update({graph.name} - {type(graph).name})
-        agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
+        agreed = not is_graph(parts[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
-            wanted = chain(definitions(makers, found), batches.entries())
-            undo.callback(_patches.hold(wanted, mark))
-            undo.callback(mark_all(found, lambda _: mark, Callbacks(), hooks, agreed=agreed))
+            methods = chain(definitions(makers, parts), batches.entries())
+            undo.callback(_patches.hold(methods, mark))
+            undo.callback(mark_all(parts, lambda _: mark, Callbacks(), hooks, agreed=agreed))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:

@@ -55,14 +55,14 @@ def to_schema(native: BaseMessage) -> HostMessage:
     results = [b for b in other_blocks(native.content) if b.get("type") == "tool_result"]
     if results:
         return _from_results(native, results)
-    said = "system" if isinstance(native, SystemMessage) else getattr(native, "role", native.type)
-    role, origin = ROLES.get(said, (Role.USER, Origin.TASK))
+    word = "system" if isinstance(native, SystemMessage) else getattr(native, "role", native.type)
+    role, origin = ROLES.get(word, (Role.USER, Origin.TASK))
     if origin is Origin.TASK and (source := native.additional_kwargs.get("lc_source")):
         # The agent's harness wrote it, not a person.
         origin = Origin.HOST_SUMMARY if source == SUMMARY else Origin.COLLEAGUE
-    known = isinstance(native, HumanMessage | SystemMessage | ChatMessage)
+    is_known = isinstance(native, HumanMessage | SystemMessage | ChatMessage)
     # A role that somebody wrote has no call's id: nothing but its place pairs a result.
-    return _host(native, role, origin, protected=not known or role is Role.TOOL)
+    return _host(native, role, origin, protected=not is_known or role is Role.TOOL)
 
 
 def _host(
@@ -88,17 +88,17 @@ def _host(
 
 
 def _from_model(native: AIMessage) -> HostMessage:
-    asked: list[Mapping[str, Any]] = [*native.tool_calls, *native.invalid_tool_calls]
-    known = {call.get("id") for call in asked}
+    requests: list[Mapping[str, Any]] = [*native.tool_calls, *native.invalid_tool_calls]
+    known_ids = {call.get("id") for call in requests}
     for block in other_blocks(native.content):
         call_id = block.get("call_id") or block.get("id")
-        if kind_of(block) in CALLS and call_id not in known:
-            known.add(call_id)
-            asked.append({**block, "id": call_id})
+        if kind_of(block) in CALLS and call_id not in known_ids:
+            known_ids.add(call_id)
+            requests.append({**block, "id": call_id})
     legacy = native.additional_kwargs.get("function_call")
     calls = [
         ToolRequest(name=call.get("name") or "", id=call.get("id"), args=call_args(call))
-        for call in asked or ([legacy] if legacy else [])
+        for call in requests or ([legacy] if legacy else [])
     ]
     origin = Origin.TOOL_CALL if calls else Origin.ANSWER
     return _host(native, Role.ASSISTANT, origin, calls=calls, protected=bool(legacy))
@@ -106,17 +106,17 @@ def _from_model(native: AIMessage) -> HostMessage:
 
 def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> HostMessage:
     """Anthropic's form: results as blocks of a message of the user, who may have said something, too."""
-    said = text_of(native.content)
+    text = text_of(native.content)
     content = "".join(text_of(result.get("content") or "") for result in results)
     first, *more = (str(result.get("tool_use_id") or "") for result in results)
     host = _host(
         native,
         Role.TOOL,
         Origin.TOOL_RESULT,
-        content=said + content,
+        content=text + content,
         call_id=first,
         error=any(result.get("is_error") for result in results),
-        protected=bool(said),
+        protected=bool(text),
     )
     host.more_call_ids = tuple(more)
     return host
@@ -127,21 +127,21 @@ def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> Host
 
 def to_answer(native: BaseMessage) -> Answer:
     """Map what a model answered, with what it says of itself."""
-    said = native.response_metadata
+    metadata = native.response_metadata
     return answer_from(
         to_schema(native),
-        model=said.get("model_name") or said.get("model"),
-        provider=said.get("model_provider"),
-        finish_reason=said.get("finish_reason") or said.get("stop_reason"),
+        model=metadata.get("model_name") or metadata.get("model"),
+        provider=metadata.get("model_provider"),
+        finish_reason=metadata.get("finish_reason") or metadata.get("stop_reason"),
     )
 
 
 def map_model_usage(native: BaseMessage) -> Usage | None:
     """The usage that an answer carries, `cached` where LangChain's cache gave it."""
-    told = getattr(native, "usage_metadata", None)
-    usage = usage_of(told)
+    usage_metadata = getattr(native, "usage_metadata", None)
+    usage = usage_of(usage_metadata)
     # Its mark on a cache hit, which nothing else sets: the tokens are those of the first time.
-    return Usage(cached=True) if told and told.get("total_cost") == 0 else usage
+    return Usage(cached=True) if usage_metadata and usage_metadata.get("total_cost") == 0 else usage
 
 
 # Back

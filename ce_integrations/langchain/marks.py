@@ -107,17 +107,17 @@ def mark_of(value: object) -> Mark | None:
 
 def graph_types() -> tuple[type, ...]:
     """The class of graphs, where LangGraph is imported; before 0.6 it has no `langgraph.pregel.main`."""
-    found = getattr(sys.modules.get("langgraph.pregel"), "Pregel", None)
-    return () if found is None else (found,)
+    graph_type = getattr(sys.modules.get("langgraph.pregel"), "Pregel", None)
+    return () if graph_type is None else (graph_type,)
 
 
 def made_later() -> tuple[type, ...]:
     """The class of what `init_chat_model` makes without settling on a model, where it is imported."""
-    found = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
-    return () if found is None else (found,)
+    model_type = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
+    return () if model_type is None else (model_type,)
 
 
-def carriers(found: Iterable[Any]) -> Iterator[Any]:
+def carriers(parts: Iterable[Any]) -> Iterator[Any]:
     """What of it can be marked.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
@@ -126,9 +126,9 @@ def carriers(found: Iterable[Any]) -> Iterator[Any]:
     A carrier of ours has a mark only where it is the first, the target: others may share it.
     """
     kinds = (*LEAVES, *graph_types(), *made_later())
-    for n, each in enumerate(found):
-        if isinstance(each, (*kinds, Carrier) if n == 0 else kinds):
-            yield each
+    for n, part in enumerate(parts):
+        if isinstance(part, (*kinds, Carrier) if n == 0 else kinds):
+            yield part
 
 
 def is_graph(carrier: object) -> bool:
@@ -182,9 +182,9 @@ def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        held = vars(self)
-        if mark_of(held.get("_default_config")) is not None:
-            held["_default_config"] = _Defaults(held["_default_config"])
+        attributes = vars(self)
+        if mark_of(attributes.get("_default_config")) is not None:
+            attributes["_default_config"] = _Defaults(attributes["_default_config"])
 
     return init
 
@@ -267,8 +267,8 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
             run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
-            told = (args[0] if args else kwargs.get("serialized")) or {}
-            tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
+            serialized = (args[0] if args else kwargs.get("serialized")) or {}
+            tool = str(serialized.get("name") or "") if original.__name__ == "on_tool_start" else ""
             mark, name = mark_of(self), kwargs.get("name")
             agent = {"agent": name} if mark is not None and name in mark.agents else {}
             parent, (around, user_id) = self.parent_run_id, _run_here()

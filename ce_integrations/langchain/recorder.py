@@ -33,10 +33,10 @@ def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Argum
         if mark_of(callbacks) is None:
             config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
             args, kwargs = args[:1], {**kwargs, "config": config}
-    given = args[0] if args else kwargs.get("input")
+    argument = args[0] if args else kwargs.get("input")
     call_id = None
-    if isinstance(given, dict) and given.get("type") == "tool_call":
-        call_id = given.get("id")
+    if isinstance(argument, dict) and argument.get("type") == "tool_call":
+        call_id = argument.get("id")
     with working(subject, config, retrieves=retrieves, call_id=call_id):
         yield (subject, *args), kwargs
 
@@ -50,16 +50,20 @@ ENTRIES: dict[type, dict[str, Make]] = {
 class Recorder(Mark):
     """The mark, listening: each tool run and retrieval is recorded once, by the outermost installation."""
 
-    def _begin(self, run_id: UUID, name: object, given: Any, told: dict[str, Any]) -> None:
+    def _begin(self, run_id: UUID, name: object, argument: Any, kwargs: dict[str, Any]) -> None:
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
-                parent, metadata, work = told.get("parent_run_id"), told.get("metadata"), at_work()
+                parent, metadata, work = (
+                    kwargs.get("parent_run_id"),
+                    kwargs.get("metadata"),
+                    at_work(),
+                )
                 info = info_of(work.config, parent=parent, run_id=run_id, metadata=metadata)
                 info.lane_key = None  # a tool has a branch of its own: what it finds is its agent's
-                call_id = told.get("tool_call_id")
-                if "tool_call_id" not in told and getattr(work.subject, "name", None) == name:
+                call_id = kwargs.get("tool_call_id")
+                if "tool_call_id" not in kwargs and getattr(work.subject, "name", None) == name:
                     call_id = work.call_id  # core 0.3 and 1.0: events do not tell it
-                self.runs.begin(run_id, str(name), given, info, call_id)
+                self.runs.begin(run_id, str(name), argument, info, call_id)
 
     def on_tool_start(
         self,

@@ -19,7 +19,7 @@ SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
 HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
 """In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
 HELPER_NODES = tuple(
-    f".{when}_{what}" for when in ("before", "after") for what in ("agent", "model")
+    f".{when}_{kind}" for when in ("before", "after") for kind in ("agent", "model")
 )
 """Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
@@ -35,24 +35,28 @@ def info_of(
     """What the configuration around a call says: session, user, agent, branch, purpose."""
     around = ensure_config(config)
     configurable = around.get("configurable", {})
-    told = {**around.get("metadata", {}), **(metadata or {})}
-    words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
-    is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
+    all_metadata = {**around.get("metadata", {}), **(metadata or {})}
+    words = {
+        *(key for key in HELPER_KEYS if all_metadata.get(key)),
+        *around.get("tags", ()),
+        *(tags or ()),
+    }
+    is_middleware = str(all_metadata.get("langgraph_node") or "").endswith(HELPER_NODES)
     return tree.info(
         parent,
         request_id="" if parent is not None else str(run_id or new_run_id()),
-        session_id=_first(SESSION_KEYS, configurable, told),
-        user_id=user_in(configurable, told),
-        lane_key=branch_of(configurable, told),
-        agent=str(told.get("lc_agent_name") or ""),
+        session_id=_first(SESSION_KEYS, configurable, all_metadata),
+        user_id=user_in(configurable, all_metadata),
+        lane_key=branch_of(configurable, all_metadata),
+        agent=str(all_metadata.get("lc_agent_name") or ""),
         # A graph keeps its own state; a model that is asked alone has nobody who talks.
-        takes_history=parent is not None and "langgraph_node" not in told,
+        takes_history=parent is not None and "langgraph_node" not in all_metadata,
         batch=batch_around(),
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
-        metadata=told,
+        metadata=all_metadata,
     )
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
-    said = (place.get(key) for place in places for key in keys)
-    return next((value for value in said if value is not None and value != ""), None)
+    values = (place.get(key) for place in places for key in keys)
+    return next((value for value in values if value is not None and value != ""), None)

@@ -9,12 +9,12 @@ from typing import Any
 def memory_of(args: Mapping[str, Any], instance: object) -> object:
     """What has the messages: the memory of an engine, or what a run is given: a memory, a context."""
     begins: Any = args.get("start_event")
-    given = begins.get("memory") if hasattr(begins, "get") else None
-    return getattr(instance, "_memory", given or args.get("ctx"))
+    start_memory = begins.get("memory") if hasattr(begins, "get") else None
+    return getattr(instance, "_memory", start_memory or args.get("ctx"))
 
 
 def session_of(memory: object) -> dict[str, Any]:
     """The session of a memory; an id that all share by default is none, which is found out later."""
     names = ("session_id", "chat_store_key")
-    found = next((value for name in names if (value := getattr(memory, name, None))), None)
-    return {"session_id": found, "conversation": memory}
+    session_id = next((value for name in names if (value := getattr(memory, name, None))), None)
+    return {"session_id": session_id, "conversation": memory}

@@ -27,15 +27,15 @@ from ce_integrations.llamaindex.spans import info_here, owner_here
 from ce_integrations.wrapping.function_kinds import same_kind, within
 
 
-def _replace(call: ModelMethodCall, sent: list[ChatMessage]) -> Any:
+def _replace(call: ModelMethodCall, messages: list[ChatMessage]) -> Any:
     """An input with other messages; one text stays one text."""
     if isinstance(call.argument, str):
-        return as_one_text(sent, lambda message: message.content or "")
-    return sent
+        return as_one_text(messages, lambda message: message.content or "")
+    return messages
 
 
 def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
-    model, named, info = call.subject, call.keywords, info_here()
+    model, keywords, info = call.subject, call.keywords, info_here()
     metadata = None
     with suppress(ValueError):  # a model that its integration has no entry for
         metadata = model.metadata
@@ -43,15 +43,15 @@ def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
     if metadata is not None:
         info.model = metadata.model_name
         # Its default is nobody's window.
-        known = "context_window" in metadata.model_fields_set
-        info.context_window = metadata.context_window if known else None
+        has_window = "context_window" in metadata.model_fields_set
+        info.context_window = metadata.context_window if has_window else None
     is_text = isinstance(call.argument, str)
     if is_text:
         # One text for a model for chats: the framework asks for itself. Who chats gives messages.
         info.purpose = "helper" if metadata is None or metadata.is_chat_model else info.purpose
         info.opaque = True
-    info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
-    info.response_format = schema_of(named.get("response_format"))
+    info.tools = [tool for tool in keywords.get("tools") or () if isinstance(tool, Mapping)]
+    info.response_format = schema_of(keywords.get("response_format"))
     return [ChatMessage(role="user", content=call.argument)] if is_text else call.messages, info
 
 
@@ -63,13 +63,13 @@ def _joined(chunks: list[Any]) -> Any:
     """The last chunk has the whole answer; of an integration that gives pieces they are joined."""
     if not chunks:
         return None
-    last, said = chunks[-1], "".join(map(_text, chunks))
-    if len(message_of(last).content or "") >= len(said):
+    last, text = chunks[-1], "".join(map(_text, chunks))
+    if len(message_of(last).content or "") >= len(text):
         return last
     if isinstance(last, CompletionResponse):
-        return last.model_copy(update={"text": said})
+        return last.model_copy(update={"text": text})
     message = ChatMessage(
-        role=last.message.role, content=said, additional_kwargs=last.message.additional_kwargs
+        role=last.message.role, content=text, additional_kwargs=last.message.additional_kwargs
     )
     return last.model_copy(update={"message": message})
 

@@ -87,8 +87,8 @@ def make_app(
 
 def make_llm(quoting: QuotingModel) -> tuple[FunctionCallingLLM, str, Failures]:
     """(model, its name for the reader, what it raises when it cannot answer)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         return OfflineLLM(quoting=quoting), OFFLINE, ()
     from llama_index.llms.openai import OpenAI  # noqa: PLC0415 - needed with an endpoint only
     from openai import OpenAIError  # noqa: PLC0415 - as above
@@ -106,13 +106,13 @@ def make_llm(quoting: QuotingModel) -> tuple[FunctionCallingLLM, str, Failures]:
             )
 
     model = Named(
-        model=named.model,
+        model=server.model,
         temperature=0,
         max_tokens=REPLY_TOKENS,
-        api_key=named.api_key,
-        api_base=named.base_url,
+        api_key=server.api_key,
+        api_base=server.base_url,
     )
-    return model, named.model, (OpenAIError,)
+    return model, server.model, (OpenAIError,)
 
 
 def _memory(key: str) -> ChatMemoryBuffer:

@@ -93,9 +93,11 @@ class OfflineLLM(FunctionCallingLLM):
         tool_required: bool = False,  # noqa: ARG002 - as above
         **kwargs: Any,
     ) -> dict[str, Any]:
-        said = ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg
+        message = (
+            ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg
+        )
         schemas = [tool.metadata.to_openai_tool() for tool in tools]
-        messages = [*(chat_history or ()), *([said] if said else ())]
+        messages = [*(chat_history or ()), *([message] if message else ())]
         return {"messages": messages, "tools": schemas, **kwargs}
 
     def get_tool_calls_from_response(
@@ -105,20 +107,22 @@ class OfflineLLM(FunctionCallingLLM):
         **_: Any,
     ) -> list[ToolSelection]:
         """The calls of an answer."""
-        blocks = [each for each in response.message.blocks if isinstance(each, ToolCallBlock)]
+        blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
         if error_on_no_tool_call and not blocks:
             raise ValueError(f"expected a call of a tool, found {response.message.content!r}")
         return [
             ToolSelection(
-                tool_id=each.tool_call_id or "",
-                tool_name=each.tool_name,
-                tool_kwargs=dict(_args(each)),
+                tool_id=block.tool_call_id or "",
+                tool_name=block.tool_name,
+                tool_kwargs=dict(_args(block)),
             )
-            for each in blocks
+            for block in blocks
         ]
 
-    def _reply(self, messages: Sequence[ChatMessage], told: Mapping[str, Any]) -> Reply:
-        return self.quoting.reply([_said(each) for each in messages], told.get("tools") or ())
+    def _reply(self, messages: Sequence[ChatMessage], options: Mapping[str, Any]) -> Reply:
+        return self.quoting.reply(
+            [_translate(message) for message in messages], options.get("tools") or ()
+        )
 
 
 def _response(reply: Reply, delta: str | None) -> ChatResponse:
@@ -129,27 +133,27 @@ def _response(reply: Reply, delta: str | None) -> ChatResponse:
             for call in reply.calls
         ),
     ]
-    sent, got = reply.sent_tokens, reply.got_tokens
-    used = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
+    prompt, answer = reply.sent_tokens, reply.got_tokens
+    used = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
     message = ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks)
     raw = {"model": MODEL, "usage": used}
     return ChatResponse(message=message, delta=delta, raw=raw)
 
 
 def _pieces(reply: Reply) -> ChatResponseGen:
-    said = ""
+    text = ""
     for piece in reply.pieces:
-        said += piece
-        message = ChatMessage(role=MessageRole.ASSISTANT, content=said)
+        text += piece
+        message = ChatMessage(role=MessageRole.ASSISTANT, content=text)
         yield ChatResponse(message=message, delta=piece, raw={"model": MODEL})
     yield _response(reply, "")
 
 
-def _said(message: ChatMessage) -> Said:
+def _translate(message: ChatMessage) -> Said:
     calls = [
-        Call(each.tool_call_id or "", each.tool_name, _args(each))
-        for each in message.blocks
-        if isinstance(each, ToolCallBlock)
+        Call(block.tool_call_id or "", block.tool_name, _args(block))
+        for block in message.blocks
+        if isinstance(block, ToolCallBlock)
     ]
     answers = str(message.additional_kwargs.get("tool_call_id") or "")
     return Said(message.role.value, message.content or "", calls, answers)

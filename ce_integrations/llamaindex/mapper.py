@@ -46,27 +46,27 @@ _TOKENS = (
 
 def to_schema(native: ChatMessage) -> ce.HostMessage:
     """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
-    said = getattr(native.role, "value", native.role)
-    role, origin = ROLES.get(said, ROLES["user"])
-    protected = said not in ROLES
-    asked = list(_calls(native)) if role is ce.Role.ASSISTANT else []
-    calls = tool_requests(asked)
+    word = getattr(native.role, "value", native.role)
+    role, origin = ROLES.get(word, ROLES["user"])
+    protected = word not in ROLES
+    requests = list(_calls(native)) if role is ce.Role.ASSISTANT else []
+    calls = tool_requests(requests)
     call_id = native.additional_kwargs.get("tool_call_id") if role is ce.Role.TOOL else None
-    written = WrittenCall(native.content or "", calls)
+    reading = WrittenCall(native.content or "", calls)
     if not (calls or call_id or role is ce.Role.SYSTEM):
-        written = read(role, native.content or "")
-    if written.calls:
+        reading = read(role, native.content or "")
+    if reading.calls:
         origin = ce.Origin.TOOL_CALL
-    elif role is ce.Role.TOOL or (role is ce.Role.USER and written.beside):
+    elif role is ce.Role.TOOL or (role is ce.Role.USER and reading.beside):
         role, origin = ROLES["tool"]
         protected = not call_id  # nothing but its place pairs it, and it may be a person's words
     message = ce.Message(
-        role=role, content=written.text, tool_calls=written.calls or None, tool_call_id=call_id
+        role=role, content=reading.text, tool_calls=reading.calls or None, tool_call_id=call_id
     )
     host = host_message(message, origin, media_of(native.blocks), protected=protected)
-    host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
+    host.media_tokens += -(-len(reading.beside) // BYTES_PER_TOKEN)
     # As OpenAI's integration (0.8) writes what is no text, with escapes for what is beyond ASCII.
-    texts = zip(call_texts(asked), calls, strict=True)
+    texts = zip(call_texts(requests), calls, strict=True)
     host.arguments = tuple(text or json.dumps(call.args, default=str) for text, call in texts)
     return host
 
@@ -94,11 +94,11 @@ def _is_call(block: object) -> bool:
 
 def _of_provider(calls: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for call in calls:
-        told = fields_of(call)
-        function = fields_of(told.get("function") or told)
+        fields = fields_of(call)
+        function = fields_of(fields.get("function") or fields)
         name = function.get("name") or function.get("tool_name") or ""
-        args = told["tool_kwargs"] if "tool_kwargs" in told else raw_args(function)
-        call_id = next((told[key] for key in _CALL_IDS if told.get(key)), None)
+        args = fields["tool_kwargs"] if "tool_kwargs" in fields else raw_args(function)
+        call_id = next((fields[key] for key in _CALL_IDS if fields.get(key)), None)
         yield {"name": name, "id": call_id, "args": args}
 
 
@@ -108,9 +108,9 @@ def _of_provider(calls: Iterable[Any]) -> Iterator[dict[str, Any]]:
 def to_answer(native: ChatResponse | CompletionResponse) -> ce.Answer:
     """Map what a model answered, with what it says of itself."""
     raw, host = native.raw, to_schema(message_of(native))
-    choice = next(iter(_said(raw, "choices") or ()), None)
-    finish = _said(choice, "finish_reason") or _said(raw, "stop_reason")
-    return answer_from(host, model=_said(raw, "model"), finish_reason=finish)
+    choice = next(iter(_get_field(raw, "choices") or ()), None)
+    finish = _get_field(choice, "finish_reason") or _get_field(raw, "stop_reason")
+    return answer_from(host, model=_get_field(raw, "model"), finish_reason=finish)
 
 
 def message_of(native: ChatResponse | CompletionResponse) -> ChatMessage:
@@ -123,17 +123,19 @@ def message_of(native: ChatResponse | CompletionResponse) -> ChatMessage:
 def map_model_usage(native: ChatResponse | CompletionResponse) -> ce.Usage | None:
     """The usage that an answer carries: in the provider's own answer, else beside it."""
     raw = native.raw
-    told = _said(raw, "usage") or _said(raw, "usage_metadata")
-    if told is None and _said(raw, "eval_count") is not None:
-        told = raw
-    known = _dumped(told) or {}
+    usage = _get_field(raw, "usage") or _get_field(raw, "usage_metadata")
+    if usage is None and _get_field(raw, "eval_count") is not None:
+        usage = raw
+    counts = _dumped(usage) or {}
     for name, others in _TOKENS:
-        if name not in known and (found := next((known[o] for o in others if known.get(o)), None)):
-            known = {**known, name: found}
-    return usage_of(known) or usage_of(native.additional_kwargs)
+        if name not in counts and (
+            count := next((counts[o] for o in others if counts.get(o)), None)
+        ):
+            counts = {**counts, name: count}
+    return usage_of(counts) or usage_of(native.additional_kwargs)
 
 
-def _said(value: object, name: str) -> Any:
+def _get_field(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
@@ -153,8 +155,8 @@ def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
         return native  # what is signed must go back as it came
     text, mapped = native.content or "", to_schema(native).message
     prefix = text[: -len(mapped.content)] if mapped.role is ce.Role.TOOL and mapped.content else ""
-    said = TextBlock(text=prefix + changed(text[len(prefix) :], step))
-    return native.model_copy(update={"blocks": with_text(native.blocks, TextBlock, said)})
+    text_block = TextBlock(text=prefix + changed(text[len(prefix) :], step))
+    return native.model_copy(update={"blocks": with_text(native.blocks, TextBlock, text_block)})
 
 
 def from_schema(message: ce.Message) -> ChatMessage:
@@ -165,9 +167,9 @@ def from_schema(message: ce.Message) -> ChatMessage:
         beside["tool_call_id"] = message.tool_call_id or ""
     for call in message.tool_calls or ():
         if ToolCallBlock is not None:
-            told = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.args}
-            blocks.append(ToolCallBlock(**told))
+            fields = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.args}
+            blocks.append(ToolCallBlock(**fields))
         else:
-            asked = call_dict(call.id, call.name, call.args)
-            beside.setdefault("tool_calls", []).append(asked)
+            request = call_dict(call.id, call.name, call.args)
+            beside.setdefault("tool_calls", []).append(request)
     return ChatMessage(role=message.role.value, blocks=blocks, additional_kwargs=beside)

@@ -25,8 +25,8 @@ _foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 def found(target: object) -> list[Any]:
     """What of a target is marked: models, and what an app calls to have them called."""
-    seen: dict[int, Any] = {id(each): each for each in walk(target, PACKAGES, _steps)}
-    return [each for each in seen.values() if kind_of(each) == "model" or kind_of(each) in ROOTS]
+    parts: dict[int, Any] = {id(part): part for part in walk(target, PACKAGES, _steps)}
+    return [part for part in parts.values() if kind_of(part) == "model" or kind_of(part) in ROOTS]
 
 
 def _steps(subject: object) -> list[object]:
@@ -44,7 +44,7 @@ def owner_of(instance: object) -> SharedMark | None:
     if kind_of(instance) not in ROOTS or _foreign.get(id(instance)) is instance:
         return None
     with of_all.hooks.guard("settings"):
-        if any(mark_of(each) is of_all for each in islice(walk(instance, PACKAGES), NEAR)):
+        if any(mark_of(part) is of_all for part in islice(walk(instance, PACKAGES), NEAR)):
             of_all.put_on(instance)
             return of_all
         _foreign[id(instance)] = instance
@@ -71,9 +71,9 @@ def _mark(settings: Any, model: object) -> None:
     if mark is None or mark_of(model) is not None:
         return
     with mark.hooks.guard("settings"):
-        for each in found(model):
-            if mark_of(each) is None:
-                mark.put_on(each)
+        for part in found(model):
+            if mark_of(part) is None:
+                mark.put_on(part)
 
 
 MAKERS: tuple[Entry, ...] = ((type(Settings), _watched, "llm"),)

@@ -67,8 +67,8 @@ def _entered(
     the model may be somebody's.
     """
     method, around = id_[:-UUID_LENGTH].rpartition(".")[2], tree.span(parent)
-    place, told = what_a_span_tells(method, args, instance, around)
-    if owner is None and not told and around is UNKNOWN:
+    place, fields = what_a_span_tells(method, args, instance, around)
+    if owner is None and not fields and around is UNKNOWN:
         return
     event: Any = args.get("ev")
     asked_for = event if method == "call_tool" and hasattr(event, "tool_id") else None
@@ -83,12 +83,15 @@ def _entered(
         caller=task_here() if begins else None,
     )
     tool = name if work == "tool" and not is_part else ""
-    tree.add(id_, parent, owner, tool, user_in_tags(), **told)
+    tree.add(id_, parent, owner, tool, user_in_tags(), **fields)
     tree.begin(id_, span)
     is_part = is_part and parent is not None and tree.of(parent)[1] is owner
     if owner is not None and work and not is_part:
-        given, call_id = _given(instance, args, asked_for), getattr(asked_for, "tool_id", None)
-        owner.runs.begin(id_, name, given, tree.info_in(parent or id_), call_id)
+        arguments, call_id = (
+            _arguments(instance, args, asked_for),
+            getattr(asked_for, "tool_id", None),
+        )
+        owner.runs.begin(id_, name, arguments, tree.info_in(parent or id_), call_id)
 
 
 def _work(instance: object, asked_for: Any) -> tuple[str, str]:
@@ -102,13 +105,13 @@ def _work(instance: object, asked_for: Any) -> tuple[str, str]:
     )
 
 
-def _given(instance: object, args: Mapping[str, Any], asked_for: Any) -> Any:
+def _arguments(instance: object, args: Mapping[str, Any], asked_for: Any) -> Any:
     """A retriever's query, or a tool's arguments by the names that its schema has for them."""
     if asked_for is not None:
         return asked_for.tool_kwargs
     if not isinstance(instance, BaseTool):
-        asked = next(iter(args.values()), "")
-        return str(getattr(asked, "query_str", asked))
+        query = next(iter(args.values()), "")
+        return str(getattr(query, "query_str", query))
     names = instance.metadata.get_parameters_dict().get("properties", {})
     return {
         **dict(zip(names, args.get("args", ()), strict=False)),

@@ -80,8 +80,8 @@ _ONE_SHOT: dict[str, Any] = {"takes_history": False}
 
 def mark_of(subject: object) -> SharedMark | None:
     """The active mark of an object of the framework."""
-    found = PLACE.mark_of(subject)
-    return found if isinstance(found, SharedMark) else None
+    mark = PLACE.mark_of(subject)
+    return mark if isinstance(mark, SharedMark) else None
 
 
 def kind_of(subject: object) -> str:
@@ -187,13 +187,13 @@ def what_a_span_tells(
     if event is not None and kind in ("", "workflow"):
         return _of_a_step(method, event)
     if kind in _ENGINES:
-        named = {**session_of(memory_of(args, instance)), **_line(instance)}
-        return kind, {"takes_history": kind in _TALKING, **named}
+        own_fields = {**session_of(memory_of(args, instance)), **_line(instance)}
+        return kind, {"takes_history": kind in _TALKING, **own_fields}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
     place = kind if kind == "tool" else around.place
-    told = _ONE_SHOT if kind in ("model", "structured") else {}
-    return place, _HELPER if _is_aside(kind, method, place) else told
+    fields = _ONE_SHOT if kind in ("model", "structured") else {}
+    return place, _HELPER if _is_aside(kind, method, place) else fields
 
 
 def _is_aside(kind: str, method: str, place: str) -> bool:

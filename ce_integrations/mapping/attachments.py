@@ -66,43 +66,43 @@ def attachment_of(block: Mapping[Any, Any], digest: str = "") -> Attachment | No
     kind = KINDS.get(str(block.get("type") or next(iter(block), "")))
     if kind is None:
         return None
-    told = _flat(block)
-    (mime, data), name = _content(told), _name(told)
+    fields = _flat(block)
+    (mime, data), name = _content(fields), _name(fields)
     head = data.head(HEAD_BYTES) if data is not None else b""
-    known = format_of(head) or _declared(mime, name)
-    kind = _kind(mime, known) if kind == "file" else kind
-    width, height = _declared_size(told)
-    detail = _first(told, ("detail",)) or "auto"
-    made = Attachment(kind, known, name, width, height, detail=detail, digest=digest)
-    return made if data is None else _measured(made, data, mime, head)
+    file_type = format_of(head) or _declared(mime, name)
+    kind = _kind(mime, file_type) if kind == "file" else kind
+    width, height = _declared_size(fields)
+    detail = _first(fields, ("detail",)) or "auto"
+    attachment = Attachment(kind, file_type, name, width, height, detail=detail, digest=digest)
+    return attachment if data is None else _measured(attachment, data, mime, head)
 
 
-def _measured(made: Attachment, data: Data, mime: str, head: bytes) -> Attachment:
+def _measured(media: Attachment, data: Data, mime: str, head: bytes) -> Attachment:
     """With what its bytes tell."""
-    size = image_size(data, made.format) if made.kind == "image" else None
-    width, height = size or (made.width, made.height)
+    size = image_size(data, media.format) if media.kind == "image" else None
+    width, height = size or (media.width, media.height)
     return replace(
-        made,
+        media,
         width=width,
         height=height,
         size=data.size,
-        pages=pdf_pages(data) if made.format == "pdf" else None,
-        seconds=wav_seconds(data) if made.format == "wav" else None,
-        tokens=_text_tokens(data, mime, made.format, head) if made.kind == "file" else None,
+        pages=pdf_pages(data) if media.format == "pdf" else None,
+        seconds=wav_seconds(data) if media.format == "wav" else None,
+        tokens=_text_tokens(data, mime, media.format, head) if media.kind == "file" else None,
     )
 
 
-def _content(told: Mapping[Any, Any]) -> tuple[str, Data | None]:
+def _content(fields: Mapping[Any, Any]) -> tuple[str, Data | None]:
     """What a block says that its content is, and the content, if it has it."""
-    mime, data, text = _first(told, _MIME), _bytes_of(told), _text(told)
+    mime, data, text = _first(fields, _MIME), _bytes_of(fields), _text(fields)
     if text is not None:
         return mime, Data(text.encode("utf-8", "replace"), is_base64=False)
-    url = _first(told, _URL)
-    if data is None and (found := _DATA_URL.match(url)):
-        mime, begin = mime or found[1], found.end()
+    url = _first(fields, _URL)
+    if data is None and (match := _DATA_URL.match(url)):
+        mime, begin = mime or match[1], match.end()
         data = (
             Data.of(url, begin)
-            if found[2]
+            if match[2]
             else Data(url[begin:].encode("utf-8", "replace"), is_base64=False)
         )
     return mime, data
@@ -110,80 +110,80 @@ def _content(told: Mapping[Any, Any]) -> tuple[str, Data | None]:
 
 def _flat(block: Mapping[Any, Any]) -> dict[Any, Any]:
     """The fields of a block and of what stands inside it, which say more."""
-    told = {**block, "type": None}
+    fields = {**block, "type": None}
     for key in _INSIDE:
         inner = block.get(key)
         if isinstance(inner, Mapping):
-            told |= inner
-    return told
+            fields |= inner
+    return fields
 
 
-def _first(told: Mapping[Any, Any], names: Sequence[str]) -> str:
+def _first(fields: Mapping[Any, Any], names: Sequence[str]) -> str:
     for name in names:
-        value = told.get(name)
+        value = fields.get(name)
         if value is not None and not isinstance(value, Mapping | bytes):
             return str(value)
     return ""
 
 
-def _bytes_of(told: Mapping[Any, Any]) -> Data | None:
+def _bytes_of(fields: Mapping[Any, Any]) -> Data | None:
     for name in _DATA:
-        value = told.get(name)
+        value = fields.get(name)
         if isinstance(value, io.BytesIO) and not value.closed:
             value = value.getvalue()  # its position stays
         if isinstance(value, str | bytes) and value:
-            if isinstance(value, str) and (found := _DATA_URL.match(value)):
-                return Data.of(value, found.end())
+            if isinstance(value, str) and (match := _DATA_URL.match(value)):
+                return Data.of(value, match.end())
             return Data.of(value)
     return None
 
 
-def _text(told: Mapping[Any, Any]) -> str | None:
+def _text(fields: Mapping[Any, Any]) -> str | None:
     """The text that stands in a block as it is: Anthropic's sources, LangChain's `text-plain`."""
-    text = told.get("data") if told.get("type") == "text" else told.get("text")
-    if told.get("type") == "content":
-        text = told.get("content")
+    text = fields.get("data") if fields.get("type") == "text" else fields.get("text")
+    if fields.get("type") == "content":
+        text = fields.get("content")
     if isinstance(text, Sequence) and not isinstance(text, str | bytes):
         parts = (part.get("text") for part in text if isinstance(part, Mapping))
         text = "".join(part for part in parts if isinstance(part, str))
     return text if isinstance(text, str) else None
 
 
-def _name(told: Mapping[Any, Any]) -> str:
+def _name(fields: Mapping[Any, Any]) -> str:
     """The file's name, without the folders that it is in."""
-    name = re.split(r"[/\\]", _first(told, _NAME))[-1]
+    name = re.split(r"[/\\]", _first(fields, _NAME))[-1]
     return "" if name in _NAMELESS else name
 
 
 def _declared(mime: str, name: str) -> str:
     """The format by what it is said to be."""
-    for told in (mime.rpartition("/")[2], name.rpartition(".")[2] if "." in name else ""):
-        word = told.partition(";")[0].partition("+")[0].strip().lower()
+    for declaration in (mime.rpartition("/")[2], name.rpartition(".")[2] if "." in name else ""):
+        word = declaration.partition(";")[0].partition("+")[0].strip().lower()
         word = _ALIKE.get(word, word)
         if _FORMAT.fullmatch(word):
             return word
     return ""
 
 
-def _kind(mime: str, known: str) -> str:
+def _kind(mime: str, file_type: str) -> str:
     for kind in ("image", "audio", "video"):
         if mime.startswith(f"{kind}/"):
             return kind
-    return {"wav": "audio", "mp3": "audio", "flac": "audio", "ogg": "audio"}.get(known, "file")
+    return {"wav": "audio", "mp3": "audio", "flac": "audio", "ogg": "audio"}.get(file_type, "file")
 
 
-def _declared_size(told: Mapping[Any, Any]) -> tuple[int | None, int | None]:
-    width, height = told.get("width"), told.get("height")
+def _declared_size(fields: Mapping[Any, Any]) -> tuple[int | None, int | None]:
+    width, height = fields.get("width"), fields.get("height")
     if not (isinstance(width, int) and isinstance(height, int)):
         return None, None
     is_sound = min(width, height) > 0 and max(width, height) <= MOST_PIXELS
     return (width, height) if is_sound else (None, None)
 
 
-def _text_tokens(data: Data, mime: str, known: str, head: bytes) -> int | None:
+def _text_tokens(data: Data, mime: str, file_type: str, head: bytes) -> int | None:
     """What a file costs whose bytes are a text; an upper bound."""
-    is_text = mime.startswith("text/") or known in _TEXTS
-    if not is_text and (known or mime or b"\x00" in head or not _is_utf8(head)):
+    is_text = mime.startswith("text/") or file_type in _TEXTS
+    if not is_text and (file_type or mime or b"\x00" in head or not _is_utf8(head)):
         return None
     part = data.head(TEXT_BYTES)
     tokens = _ESTIMATOR.estimate_text(part.decode("utf-8", "replace"))

@@ -55,20 +55,20 @@ def natives_of(
     def native_of(step: Step) -> int | None:
         return whole[step.index] if isinstance(step, Keep | Shorten | Extend) else None
 
-    sent: list[Native] = []
+    outgoing: list[Native] = []
     for n, steps in groupby(prepared.plan, native_of):
         if n is None:
-            sent += [adapter.to_native(step, None) for step in steps]
+            outgoing += [adapter.to_native(step, None) for step in steps]
         else:
-            sent.append(_one(adapter, natives[n], list(steps), hosts))
-    return sent
+            outgoing.append(_rebuild(adapter, natives[n], list(steps), hosts))
+    return outgoing
 
 
 def _is_later_part(host: HostMessage) -> bool:
     return isinstance(host.obj, _Part) and host.obj.place > 0
 
 
-def _one(
+def _rebuild(
     adapter: MessageAdapter[Native], native: Native, steps: list[Any], hosts: Sequence[HostMessage]
 ) -> Native:
     """A native of which these steps are left."""

@@ -126,8 +126,8 @@ def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
 
 def call_texts(calls: Iterable[Any]) -> tuple[str, ...]:
     """The arguments of calls that frameworks keep as text, which goes out as it stands; of others `""`."""
-    told = (raw_args(fields_of(call)) for call in calls)
-    return tuple(args if isinstance(args, str) else "" for args in told)
+    arguments = (raw_args(fields_of(call)) for call in calls)
+    return tuple(args if isinstance(args, str) else "" for args in arguments)
 
 
 def fields_of(value: object) -> Mapping[Any, Any]:
@@ -142,8 +142,8 @@ def raw_args(call: Mapping[Any, Any]) -> Any:
 
 def tool_requests(calls: Iterable[Any]) -> list[ToolRequest]:
     """Calls of tools as frameworks keep them: mappings or objects with name, arguments and id."""
-    told = map(fields_of, calls)
-    return [ToolRequest(name=t.get("name") or "", id=t.get("id"), args=call_args(t)) for t in told]
+    maps = map(fields_of, calls)
+    return [ToolRequest(name=t.get("name") or "", id=t.get("id"), args=call_args(t)) for t in maps]
 
 
 def changed(content: Any, step: Step) -> Any:
@@ -167,7 +167,7 @@ def changed(content: Any, step: Step) -> Any:
     return others if results else [addition, *others]
 
 
-def with_text(parts: Sequence[Any], kind: type, made: object) -> list[Any]:
+def with_text(parts: Sequence[Any], kind: type, text_part: object) -> list[Any]:
     """A framework's parts with one text in the place of the first, for all that they have of its `kind`.
 
     Providers' clients send no other order of some roles.
@@ -177,7 +177,7 @@ def with_text(parts: Sequence[Any], kind: type, made: object) -> list[Any]:
         [part for part in some if not isinstance(part, kind)]
         for some in (parts[:place], parts[place:])
     )
-    return [*before, made, *behind]
+    return [*before, text_part, *behind]
 
 
 def _size(block: Mapping[Any, Any]) -> int:

@@ -47,26 +47,26 @@ def _short(value: Any) -> Any:
     if isinstance(value, str | bytes):
         return value if len(value) <= LARGE else _digest(value)
     if isinstance(value, Mapping):
-        return {key: _short(each) for key, each in value.items()}
-    return [_short(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _short(item) for key, item in value.items()}
+    return [_short(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _words(value: object) -> object:
     """What stands for an object that JSON does not know: its bytes, as pictures have them, or its words."""
-    if callable(read := getattr(value, "tobytes", None)):
+    if callable(tobytes := getattr(value, "tobytes", None)):
         with suppress(Exception):  # a file that breaks off
             beside = [str(getattr(value, name, "")) for name in ("mode", "size", "dtype", "shape")]
-            return [*beside, hashlib.blake2b(read(), digest_size=16).hexdigest()]
+            return [*beside, hashlib.blake2b(tobytes(), digest_size=16).hexdigest()]
     if _ADDRESS.search(words := str(value)):
         raise _NamelessError
     return words
 
 
 def _digest(value: str | bytes) -> str:
-    made = hashlib.blake2b(f"{type(value).__name__} {len(value)}".encode(), digest_size=16)
+    digest = hashlib.blake2b(f"{type(value).__name__} {len(value)}".encode(), digest_size=16)
     for part in _parts(value):
-        made.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
-    return made.hexdigest()
+        digest.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
+    return digest.hexdigest()
 
 
 def _parts(value: str | bytes) -> Iterator[str | bytes]:

@@ -118,12 +118,12 @@ def format_of(head: bytes) -> str:
     return next((name for magic, name in _MAGIC if head.startswith(magic)), "")
 
 
-def image_size(data: Data, known: str) -> tuple[int, int] | None:
+def image_size(data: Data, file_type: str) -> tuple[int, int] | None:
     """Width and height in pixels of a picture in a format that is known."""
-    if known not in _PICTURES:
+    if file_type not in _PICTURES:
         return None
     size = _size(data.head(HEAD_BYTES))
-    if size is None and known == "jpeg" and data.size > HEAD_BYTES:
+    if size is None and file_type == "jpeg" and data.size > HEAD_BYTES:
         size = _size(data.head(SCAN_BYTES))
     return size
 
@@ -137,14 +137,14 @@ def _size(head: bytes) -> tuple[int, int] | None:
 def pdf_pages(data: Data) -> int | None:
     """How many pages a PDF has, where that can be read without unpacking it."""
     is_whole = data.size <= WHOLE_BYTES
-    known = data.head(WHOLE_BYTES) if is_whole else data.head(END_BYTES) + data.tail(END_BYTES)
-    found = len(_PAGE.findall(known)) if is_whole else 0
-    if not found:
-        claims = [*_LINEAR_PAGES.finditer(known[:HEAD_BYTES])]
-        for tree in islice(_PAGE_TREE.finditer(known), _MOST_TREES):
-            claims += _COUNT.finditer(known, max(0, tree.start() - _NEAR), tree.end() + _NEAR)
-        found = max((int(claim[1]) for claim in claims), default=0)
-    return min(found, MOST_PAGES) or None
+    sample = data.head(WHOLE_BYTES) if is_whole else data.head(END_BYTES) + data.tail(END_BYTES)
+    count = len(_PAGE.findall(sample)) if is_whole else 0
+    if not count:
+        claims = [*_LINEAR_PAGES.finditer(sample[:HEAD_BYTES])]
+        for tree in islice(_PAGE_TREE.finditer(sample), _MOST_TREES):
+            claims += _COUNT.finditer(sample, max(0, tree.start() - _NEAR), tree.end() + _NEAR)
+        count = max((int(claim[1]) for claim in claims), default=0)
+    return min(count, MOST_PAGES) or None
 
 
 def wav_seconds(data: Data) -> float | None:

@@ -65,8 +65,8 @@ class KnownLists(Generic[Native]):
         live = self._live(natives) if len(natives) >= LEAST else None
         if live is None:
             return [*chain.from_iterable(map(self._messages, natives))]
-        known = self._lists.get(line)
-        now = self._next(_NONE if known is None else known, natives, live)
+        entry = self._lists.get(line)
+        now = self._next(_NONE if entry is None else entry, natives, live)
         self._keep(line, now)
         return [*chain.from_iterable(now.mapped)]
 
@@ -92,24 +92,24 @@ class KnownLists(Generic[Native]):
             self._drop(next(iter(self._lists)))
 
     def _drop(self, line: Hashable) -> None:
-        gone = self._lists.pop(line)
-        self._count -= len(gone.mapped)
-        self._chars -= gone.chars
+        entry = self._lists.pop(line)
+        self._count -= len(entry.mapped)
+        self._chars -= entry.chars
 
     def _next(
-        self, known: _List, natives: Sequence[Native], live: Sequence[Mapping[str, Any]]
+        self, entry: _List, natives: Sequence[Native], live: Sequence[Mapping[str, Any]]
     ) -> _List:
-        kinds, end = [*map(type, natives)], min(len(natives), len(known.mapped))
-        if _is_same(known.kinds[:end], kinds[:end]) and _is_same(known.states[:end], live[:end]):
-            mapped, states, chars = known.mapped[:end], known.states[:end], known.chars
+        kinds, end = [*map(type, natives)], min(len(natives), len(entry.mapped))
+        if _is_same(entry.kinds[:end], kinds[:end]) and _is_same(entry.states[:end], live[:end]):
+            mapped, states, chars = entry.mapped[:end], entry.states[:end], entry.chars
         else:  # somewhere in the midst one is another, or all stand in other places
-            pairs = zip(kinds, live, known.kinds, known.states, strict=False)
+            pairs = zip(kinds, live, entry.kinds, entry.states, strict=False)
             same = [kind is before and _is_same(state, now) for kind, now, before, state in pairs]
             mapped = [
-                known.mapped[n] if same[n] else self._messages(natives[n]) for n in range(end)
+                entry.mapped[n] if same[n] else self._messages(natives[n]) for n in range(end)
             ]
             states = [
-                known.states[n] if same[n] else _copied(live[n], mapped[n]) for n in range(end)
+                entry.states[n] if same[n] else _copied(live[n], mapped[n]) for n in range(end)
             ]
             chars = sum(map(_chars, states))
         new = [*map(self._messages, natives[end:])]
@@ -154,9 +154,9 @@ class _Copy:
         if kind is str or value is None:
             return value
         if kind is dict:
-            return {key: self.plain(each, listed=listed) for key, each in value.items()}
+            return {key: self.plain(item, listed=listed) for key, item in value.items()}
         if kind is list:
-            return [self.plain(each, listed=True) for each in value]
+            return [self.plain(item, listed=True) for item in value]
         if kind in (int, float, bool):
             return _Number(value) if listed else value
         raise _NotPlainError

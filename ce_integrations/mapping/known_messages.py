@@ -60,16 +60,16 @@ class KnownMessages(Generic[Native]):
 
     def __call__(self, native: Native) -> Mapped:
         try:
-            return self._found(native)
+            return self._map_native(native)
         except Exception as error:  # noqa: BLE001 - what an app's objects say may raise anything
             return self._unread(native, error)  # each time: it may be read then
 
-    def _found(self, native: Native) -> Mapped:
-        said = self._alike(native)
-        if said is None:
+    def _map_native(self, native: Native) -> Mapped:
+        key = self._alike(native)
+        if key is None:
             return self._by_identity(native)
-        hosts = self._equal.get(said)
-        return self._put(said, native) if hosts is None else hosts
+        hosts = self._equal.get(key)
+        return self._put(key, native) if hosts is None else hosts
 
     def clear(self) -> None:
         """Forget all of them, such as when somebody's words were deleted."""
@@ -77,19 +77,19 @@ class KnownMessages(Generic[Native]):
         self._weak.clear()
         self._strong.clear()
 
-    def _put(self, said: Hashable, native: Native) -> Mapped:
+    def _put(self, key: Hashable, native: Native) -> Mapped:
         """Keep a message by what it says; those that nobody asked for during a generation are forgotten."""
-        hosts = self._equal_before.get(said) or self._to_schema(native)
+        hosts = self._equal_before.get(key) or self._to_schema(native)
         self._chars += sum(len(host.message.content) for host in hosts)
         if self._chars > MAX_CHARS or len(self._equal) > MAX_EQUALS:
             self._equal_before, self._equal, self._chars = self._equal, {}, 0
-        self._equal[said] = hosts
+        self._equal[key] = hosts
         return hosts
 
     def _by_identity(self, native: Native) -> Mapped:
-        parts, known = self._parts(native), self._weak.get(native)
-        if known is not None and known[0] == parts:
-            return known[1]
+        parts, weak = self._parts(native), self._weak.get(native)
+        if weak is not None and weak[0] == parts:
+            return weak[1]
         strong = self._strong.get(id(native))
         if strong is not None and strong[0] is native and strong[1] == parts:
             return strong[2]

@@ -27,7 +27,7 @@ def unmapped(native: object) -> HostMessage:
     It is protected: it goes out as the app's own object, in its place.
     """
     name = type(native).__name__
-    role, origin = ROLES.get(_said(native), (Role.USER, Origin.TASK))
+    role, origin = ROLES.get(_role_word(native), (Role.USER, Origin.TASK))
     tokens = -(-sum(_sizes(native)) // BYTES_PER_TOKEN)
     return HostMessage(
         Message(role=role, content=""),
@@ -51,10 +51,10 @@ def paired(messages: list[HostMessage]) -> list[HostMessage]:
     """
     if not any(map(is_unmapped, messages)):
         return messages
-    made = list(messages)
-    for start, end in _runs(made):
-        _pair(made, start, end)
-    return made
+    result = list(messages)
+    for start, end in _runs(result):
+        _pair(result, start, end)
+    return result
 
 
 def _runs(messages: Sequence[HostMessage]) -> Iterator[tuple[int, int]]:
@@ -74,10 +74,10 @@ def _pair(messages: list[HostMessage], start: int, end: int) -> None:
     run = range(start, end)
     if not any(is_unmapped(messages[n]) for n in run):
         return
-    asked = (messages[start - 1].message.tool_calls or ()) if start else ()
-    calls = [call.id or "" for call in asked]
-    told = {i for n in run for i in (messages[n].message.tool_call_id, *messages[n].more_call_ids)}
-    waiting = [call for call in calls if call not in told]
+    requests = (messages[start - 1].message.tool_calls or ()) if start else ()
+    calls = [call.id or "" for call in requests]
+    ids = {i for n in run for i in (messages[n].message.tool_call_id, *messages[n].more_call_ids)}
+    waiting = [call for call in calls if call not in ids]
     for n in run:
         host = messages[n]
         if is_unmapped(host) and waiting:
@@ -91,11 +91,11 @@ def _pair(messages: list[HostMessage], start: int, end: int) -> None:
             messages[n] = replace(host, protected=True)
 
 
-def _said(native: object) -> str:
+def _role_word(native: object) -> str:
     """Whose a message says that it is, as `ROLES` has it; `""` where it does not."""
     for name in _TOLD_BY:
-        told = _held(native, name)
-        word = str(getattr(told, "value", told)).lower() if isinstance(told, str) else ""
+        value = _read_field(native, name)
+        word = str(getattr(value, "value", value)).lower() if isinstance(value, str) else ""
         if word in ROLES:
             return word
     kind = type(
@@ -104,7 +104,7 @@ def _said(native: object) -> str:
     return next((word for word in ROLES if kind.startswith(word)), "")
 
 
-def _held(native: object, name: str) -> object:
+def _read_field(native: object, name: str) -> object:
     try:
         return native.get(name) if isinstance(native, Mapping) else getattr(native, name, None)
     except Exception:  # noqa: BLE001 - it is a message of which something raises
@@ -129,20 +129,20 @@ def _sizes(native: object) -> Iterator[int]:
             seen.add(id(value))
             inner, step = _inside(value)
             if depth + step <= MAX_OBJECTS:
-                ahead += [(each, depth + step) for each in inner]
+                ahead += [(item, depth + step) for item in inner]
 
 
 def _inside(value: Any) -> tuple[Iterable[Any], int]:
     """What a value holds, and whether that is one object further."""
     try:
         if isinstance(value, Mapping):
-            return [each for pair in value.items() for each in pair], 0
+            return [item for pair in value.items() for item in pair], 0
         if isinstance(value, list | tuple | set | frozenset):
             return list(value), 0
         if isinstance(value, type) or callable(value):
             return (), 0
         return [*getattr(value, "__dict__", {}).values(), *_slots(value)], 1
-    except Exception:  # noqa: BLE001 - as in `_held`
+    except Exception:  # noqa: BLE001 - as in `_read_field`
         return (), 0
 
 
@@ -151,4 +151,4 @@ def _slots(value: Any) -> Iterator[Any]:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
             if not name.startswith("__"):
-                yield _held(value, name)
+                yield _read_field(value, name)

@@ -13,23 +13,23 @@ __all__ = ["summed", "usage_of"]
 _KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
 
 
-def usage_of(told: Mapping[str, Any] | None) -> Usage | None:
+def usage_of(fields: Mapping[str, Any] | None) -> Usage | None:
     """Read a usage in OpenAI's names, Anthropic's or LangChain's; `None` where nothing or none is told.
 
     Details keep their names, but for `audio`, which both directions have: `input_audio`.
     """
-    if not told:
+    if not fields:
         return None
     tokens: dict[str, int] = {}
     details: dict[str, int] = {}
     for kind, names in _KINDS.items():
-        tokens[kind] = next((n for name in names if (n := told.get(f"{name}_tokens"))), 0)
+        tokens[kind] = next((n for name in names if (n := fields.get(f"{name}_tokens"))), 0)
         for name in names:
             for plural in ("token", "tokens"):
-                for part, n in (told.get(f"{name}_{plural}_details") or {}).items():
+                for part, n in (fields.get(f"{name}_{plural}_details") or {}).items():
                     if isinstance(n, int) and n:
                         details[f"{kind}_audio" if part.startswith("audio") else part] = n
-    total = told.get("total_tokens") or tokens["input"] + tokens["output"]
+    total = fields.get("total_tokens") or tokens["input"] + tokens["output"]
     if not total:  # as of a stream for which nobody asked for it
         return None
     return Usage(tokens["input"], tokens["output"], total, details=details)

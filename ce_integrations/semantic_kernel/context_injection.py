@@ -44,8 +44,8 @@ def _describe(call: ModelMethodCall) -> tuple[list[ChatMessageContent], CallInfo
     settings = call.positional[0] if call.positional else call.keywords.get("settings")
     info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
     info.takes_history &= step is not None and isinstance(step.subject, Agent)
-    made = None if step is None else _threads.get((step.request_id, step.path))
-    info.conversation = info.conversation or (made() if made else None) or history
+    thread_ref = None if step is None else _threads.get((step.request_id, step.path))
+    info.conversation = info.conversation or (thread_ref() if thread_ref else None) or history
     info.model = getattr(settings, "ai_model_id", None) or service.ai_model_id
     info.provider = str(getattr(service, "MODEL_PROVIDER_NAME", ""))
     tools = getattr(settings, "tools", None) or ()
@@ -54,8 +54,8 @@ def _describe(call: ModelMethodCall) -> tuple[list[ChatMessageContent], CallInfo
     return history.messages, info
 
 
-def _replace(_: ModelMethodCall, sent: list[ChatMessageContent]) -> ChatHistory:
-    return ChatHistory.model_construct(messages=sent, system_message=None)
+def _replace(_: ModelMethodCall, messages: list[ChatMessageContent]) -> ChatHistory:
+    return ChatHistory.model_construct(messages=messages, system_message=None)
 
 
 _call = governed(
@@ -64,7 +64,7 @@ _call = governed(
     names=("chat_history",),
     replace=_replace,
     answers=lambda contents: ((content, None) for content in contents[:1]),
-    text=lambda chunk: "".join(each.content for each in chunk if each.choice_index == 0),
+    text=lambda chunk: "".join(piece.content for piece in chunk if piece.choice_index == 0),
     join=whole,
 )
 
@@ -72,22 +72,22 @@ _call = governed(
 # Who asks
 
 
-def _said(*told: Any) -> Mapping[str, Any]:
+def _named_ids(*sources: Any) -> Mapping[str, Any]:
     """Session and user, where arguments tell them that are the app's own."""
     keys = ("session_id", "user_id")
-    maps = [each for each in told if isinstance(each, Mapping)]
-    return ids_in({key: each[key] for each in maps for key in keys if each.get(key)})
+    maps = [source for source in sources if isinstance(source, Mapping)]
+    return ids_in({key: source[key] for source in maps for key in keys if source.get(key)})
 
 
-def _agent(agent: Any, *_: Any, **given: Any) -> Step:
+def _agent(agent: Any, *_: Any, **kwargs: Any) -> Step:
     """An agent's step: its thread has the conversation, and names its session if the app named it."""
-    thread = given.get("thread")
+    thread = kwargs.get("thread")
     thread_id = str(getattr(thread, "_id", None) or "")
     is_named = thread_id and not MADE.fullmatch(thread_id)
-    named = {"session_id": thread_id} if is_named else {}
-    hooks = hooks_of(agent, given.get("kernel"), agent.kernel)
-    said = {**named, **_said(given.get("arguments"), given)}
-    return deeper(agent, agent.name, hooks, conversation=thread, **said)
+    thread_ids = {"session_id": thread_id} if is_named else {}
+    hooks = hooks_of(agent, kwargs.get("kernel"), agent.kernel)
+    ids = {**thread_ids, **_named_ids(kwargs.get("arguments"), kwargs)}
+    return deeper(agent, agent.name, hooks, conversation=thread, **ids)
 
 
 _threads: BoundedMap[tuple[str, tuple[str, ...]], ref[Any]] = BoundedMap(MAX_RUNS)
@@ -106,18 +106,21 @@ def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _function(
-    function: Any, kernel: Any = None, arguments: Any = None, *_: Any, **given: Any
+    function: Any, kernel: Any = None, arguments: Any = None, *_: Any, **kwargs: Any
 ) -> Step:
     """A prompt's or a native function's, in the line of who calls it."""
-    return deeper(function, "", hooks_of(kernel), **_said(arguments, given))
+    return deeper(function, "", hooks_of(kernel), **_named_ids(arguments, kwargs))
 
 
-def _service(service: Any, chat_history: Any = None, *_: Any, **given: Any) -> Step | None:
+def _service(service: Any, chat_history: Any = None, *_: Any, **kwargs: Any) -> Step | None:
     """A loop of model calls and functions; who is in a governed step already asks in that."""
     if owner_of.step() is not None:
         return None
-    history, hooks = given.get("chat_history", chat_history), hooks_of(service, given.get("kernel"))
-    return deeper(service, "", hooks, conversation=history, **_said(given.get("arguments")))
+    history, hooks = (
+        kwargs.get("chat_history", chat_history),
+        hooks_of(service, kwargs.get("kernel")),
+    )
+    return deeper(service, "", hooks, conversation=history, **_named_ids(kwargs.get("arguments")))
 
 
 def _group(group: Any, *_: Any, **__: Any) -> Step:

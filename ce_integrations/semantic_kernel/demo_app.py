@@ -62,7 +62,7 @@ def make_agents(
     reader = ChatCompletionAgent(name="reader", service=service, prompt_template_config=reads)
     words = WordSearch(WordIndex(chunks(packages.values())))
     reader.kernel.add_function(
-        "documents", words.create_search_function("search", string_mapper=_shown)
+        "documents", words.create_search_function("search", string_mapper=_render_hit)
     )
     agents = {"agent": agent, "retrieval": reader}
     threads = {
@@ -71,10 +71,10 @@ def make_agents(
 
     async def ask(surface: str, text: str) -> str:
         settings = OpenAIChatPromptExecutionSettings(temperature=0, max_tokens=REPLY_TOKENS)
-        said = KernelArguments(settings=settings, question=text)
-        asked, thread = agents[surface], threads[surface]
+        arguments = KernelArguments(settings=settings, question=text)
+        agent, thread = agents[surface], threads[surface]
         try:
-            return str(await asked.get_response(text, thread=thread, arguments=said))
+            return str(await agent.get_response(text, thread=thread, arguments=arguments))
         except ServiceResponseException as error:
             raise error.__cause__ or error from None  # what the provider said
 
@@ -90,15 +90,15 @@ def make_service(
     Callable[[], Coroutine[Any, Any, None]],
 ]:
     """(service, the model's name for the reader, what is raised when it cannot answer, what closes it)."""
-    named = endpoint()
-    if named is None:
+    server = endpoint()
+    if server is None:
         offline = OfflineService(quoting)
         return offline, OFFLINE, (), offline.close
     from openai import AsyncOpenAI, OpenAIError  # noqa: PLC0415 - needed with an endpoint only
 
-    client = AsyncOpenAI(api_key=named.api_key, base_url=named.base_url)
-    service = OpenAIChatCompletion(ai_model_id=named.model, async_client=client)
-    return service, named.model, (OpenAIError,), client.close
+    client = AsyncOpenAI(api_key=server.api_key, base_url=server.base_url)
+    service = OpenAIChatCompletion(ai_model_id=server.model, async_client=client)
+    return service, server.model, (OpenAIError,), client.close
 
 
 FIELDS = VectorStoreCollectionDefinition(
@@ -130,11 +130,11 @@ class WordSearch(InMemoryCollection[str, Any]):
         **_: Any,
     ) -> KernelSearchResults[VectorSearchResult[Any]]:
         """The chunks that share most words with the query, best first."""
-        found = [
+        records = [
             {"id": hit.chunk.id, "text": hit.chunk.text, **hit.chunk.metadata}
             for hit in self._index.search(str(values))
         ]
-        return KernelSearchResults(results=_hits(found[: options.top]))
+        return KernelSearchResults(results=_hits(records[: options.top]))
 
 
 async def _hits(
@@ -144,5 +144,5 @@ async def _hits(
         yield VectorSearchResult(record=record)
 
 
-def _shown(hit: VectorSearchResult[Any]) -> str:
+def _render_hit(hit: VectorSearchResult[Any]) -> str:
     return f"[{hit.record['source']}]\n{hit.record['text']}\n\n"

@@ -42,7 +42,7 @@ class OfflineService(ChatCompletionClientBase):
     ) -> list[ChatMessageContent]:
         """Answer a request."""
         schemas = [_bare(tool["function"]) for tool in settings.tools or ()]
-        reply = self._quoting.reply(list(map(_said, chat_history.messages)), schemas)
+        reply = self._quoting.reply(list(map(_translate, chat_history.messages)), schemas)
         calls: list[Any] = [
             FunctionCallContent(id=call.id, name=call.name, arguments=json.dumps(call.args))
             for call in reply.calls
@@ -93,7 +93,7 @@ def _bare(function: Mapping[str, Any]) -> dict[str, Any]:
     return {**function, "name": _short(function["name"])}
 
 
-def _said(message: ChatMessageContent) -> Said:
+def _translate(message: ChatMessageContent) -> Said:
     results = [item for item in message.items if isinstance(item, FunctionResultContent)]
     if results:
         return Said("tool", str(results[0].result), answers=str(results[0].id))

@@ -46,8 +46,8 @@ class SemanticKernelAdapter(ClassAdapter["ChatMessageContent"]):
     kinds, alone = (KERNEL, SERVICE, *GROUPS), (SERVICE,)
     packages, inside = ("semantic_kernel",), (SEARCH, *GROUPS)
     served = tuple(
-        f"semantic_kernel.agents.{each}."
-        for each in ("azure_ai", "bedrock", "copilot_studio", "open_ai")
+        f"semantic_kernel.agents.{package}."
+        for package in ("azure_ai", "bedrock", "copilot_studio", "open_ai")
     )
     asking = "a ChatCompletionAgent"
 
@@ -61,10 +61,10 @@ class SemanticKernelAdapter(ClassAdapter["ChatMessageContent"]):
 
     def parts(self, native: ChatMessageContent) -> tuple[object, ...]:
         """The items and what is in them, and the name."""
-        held = (
+        values = (
             vars(item).get(key) for item in native.items for key in ("text", "arguments", "result")
         )
-        inner = (value if isinstance(value, str) else id(value) for value in held)
+        inner = (value if isinstance(value, str) else id(value) for value in values)
         return (native.items, len(native.items), native.role, native.name, *inner)
 
     def found(self, target: Any) -> list[Any]:

@@ -39,8 +39,8 @@ def to_schema(native: ChatMessageContent) -> HostMessage:
     """Map one message; what is neither text nor a call counts, and stays as it is."""
     role, origin = ROLES[native.role.value]
     if result := next(iter(_of(native, FunctionResultContent)), None):
-        said, call_id = str(result.result), result.id or None
-        return HostMessage(Message(role=role, content=said, tool_call_id=call_id), origin)
+        text, call_id = str(result.result), result.id or None
+        return HostMessage(Message(role=role, content=text, tool_call_id=call_id), origin)
     calls, blocks = _of(native, FunctionCallContent), _blocks(native)
     if native.metadata.get(SUMMARY_METADATA_KEY):
         # A reducer's: the model said it to the framework, and nobody in the talk.
@@ -73,16 +73,20 @@ def whole(chunks: Iterable[list[Any]]) -> ChatMessageContent:
     Semantic Kernel's own sum refuses chunks whose models have different names, as the one with the
     usage may.
     """
-    said = [each for chunk in chunks for each in chunk if each.choice_index == 0]
-    text = "".join(each.content for each in said)
+    pieces = [piece for chunk in chunks for piece in chunk if piece.choice_index == 0]
+    text = "".join(piece.content for piece in pieces)
     asks = [
-        each.model_copy(update={"ai_model_id": None, "inner_content": None, "metadata": {}})
-        for each in said
-        if _of(each, FunctionCallContent)
+        piece.model_copy(update={"ai_model_id": None, "inner_content": None, "metadata": {}})
+        for piece in pieces
+        if _of(piece, FunctionCallContent)
     ]
-    calls = _of(reduce(lambda one, other: one + other, asks), FunctionCallContent) if asks else []
-    usages = (usage for each in reversed(said) if (usage := each.metadata.get("usage")) is not None)
-    ends = (each.finish_reason for each in said if each.finish_reason is not None)
+    calls = (
+        _of(reduce(lambda total, piece: total + piece, asks), FunctionCallContent) if asks else []
+    )
+    usages = (
+        usage for piece in reversed(pieces) if (usage := piece.metadata.get("usage")) is not None
+    )
+    ends = (piece.finish_reason for piece in pieces if piece.finish_reason is not None)
     return ChatMessageContent(
         role=AuthorRole.ASSISTANT,
         items=[*([TextContent(text=text)] if text else []), *calls],
@@ -99,8 +103,8 @@ def to_answer(native: ChatMessageContent) -> Answer:
 
 def map_model_usage(native: ChatMessageContent) -> Usage | None:
     """The usage that the connector has from the provider."""
-    told: Any = native.metadata.get("usage")
-    return usage_of(told.model_dump()) if hasattr(told, "model_dump") else None
+    usage: Any = native.metadata.get("usage")
+    return usage_of(usage.model_dump()) if hasattr(usage, "model_dump") else None
 
 
 # Back
@@ -115,12 +119,12 @@ def _changed(items: Sequence[Any], step: Shorten | Extend) -> list[Any]:
     """The items with another text; a result keeps its call's id, and stays the first."""
     if isinstance(items[0] if items else None, FunctionResultContent):
         result, *others = items
-        said = changed(str(result.result), step)
-        return [result.model_copy(update={"result": said}), *others]
+        new_text = changed(str(result.result), step)
+        return [result.model_copy(update={"result": new_text}), *others]
     texts = [item for item in items if (item.to_dict() or {}).get("type") in TEXT]
     if len(texts) == 1:
-        made = texts[0].model_copy(update={"text": changed(texts[0].text, step)})
-        return [made if item is texts[0] else item for item in items]
+        new_item = texts[0].model_copy(update={"text": changed(texts[0].text, step)})
+        return [new_item if item is texts[0] else item for item in items]
     addition = TextContent(text=step.text)
     if isinstance(step, Extend):
         return [addition, *items] if step.before else [*items, addition]

@@ -33,17 +33,17 @@ def _info() -> CallInfo:
 # Functions that a model calls
 
 
-def _asked(called: MethodCall) -> RunInfo:
+def _describe_call(called: MethodCall) -> RunInfo:
     call = called.args[1]
     return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
 
 
-def _outcome(_: Run, given: tuple[Any, Any, Any]) -> Outcome:
+def _outcome(_: Run, run_result: tuple[Any, Any, Any]) -> Outcome:
     """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
-    _, call, history = given
+    _, call, history = run_result
     items = (item for message in reversed(history.messages) for item in message.items)
     results = (item for item in items if isinstance(item, FunctionResultContent))
-    result = next((each for each in results if each.id == (call.id or "unknown")), None)
+    result = next((item for item in results if item.id == (call.id or "unknown")), None)
     return Outcome(str(result), failed=result is None or isinstance(result.inner_content, str))
 
 
@@ -51,7 +51,7 @@ def _line(_: Any, __: Any, call: Any, *___: Any) -> Step:
     return deeper(call, str(call.name or ""))
 
 
-@ToolRecorder(find=owner_of, describe=_asked, outcome=_outcome)
+@ToolRecorder(find=owner_of, describe=_describe_call, outcome=_outcome)
 @in_step(_line)
 async def _run(kernel: Any, original: Any, call: Any, history: Any, kwargs: Any) -> Any:
     """What the kernel gives, beside what tells which result it added to the history."""
@@ -97,20 +97,20 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = await original(self, *args, **kwargs)
-        owner, results = owner_of(self), found.results
+        result = await original(self, *args, **kwargs)
+        owner, results = owner_of(self), result.results
         if owner is None or not owner.hooks.active or not isinstance(results, AsyncGenerator):
-            return found
+            return result
         heard: Any = results
         with owner.hooks.guard("search"):
             called = MethodCall(owner, self, args, kwargs, original.__name__)
-            told = called.by_name("search_type", "options", "values")
-            query = told.get("values")
-            asked = query if isinstance(query, str) else ""
+            arguments = called.by_name("search_type", "options", "values")
+            query = arguments.get("values")
+            text = query if isinstance(query, str) else ""
             name = getattr(self, "collection_name", type(self).__name__)
-            run = Run(called, RunInfo(name, asked, _info()))
-            heard = _heard(self, results, run, told.get("options"))
-        return found.model_copy(update={"results": heard}) if heard is not results else found
+            run = Run(called, RunInfo(name, text, _info()))
+            heard = _heard(self, results, run, arguments.get("options"))
+        return result.model_copy(update={"results": heard}) if heard is not results else result
 
     return search
 
@@ -134,16 +134,16 @@ def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:
     """A hit: its text is the field that is indexed as one, else the longest that names no origin."""
     definition, record = collection.definition, hit.record
     record = fields_of(record)
-    told = {field.name: record.get(field.name) for field in definition.data_fields}
+    fields = {field.name: record.get(field.name) for field in definition.data_fields}
     texts = [
         (bool(field.is_full_text_indexed), len(value.encode("utf-8", "replace")), field.name)
         for field in definition.data_fields
-        if isinstance(value := told[field.name], str) and field.name not in URI_KEYS
+        if isinstance(value := fields[field.name], str) and field.name not in URI_KEYS
     ]
-    text = str(told.pop(max(texts)[2])) if texts else ""
-    found = retrieved_doc(text, told, str(record.get(definition.key_name) or ""))
+    text = str(fields.pop(max(texts)[2])) if texts else ""
+    document = retrieved_doc(text, fields, str(record.get(definition.key_name) or ""))
     field = definition.try_get_vector_field(getattr(options, "vector_property_name", None))
-    return replace(found, score=_nearness(hit.score, field, type(collection).__name__))
+    return replace(document, score=_nearness(hit.score, field, type(collection).__name__))
 
 
 def _nearness(score: float | None, field: Any, kind: str) -> float | None:

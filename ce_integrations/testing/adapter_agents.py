@@ -34,20 +34,20 @@ class Agents(History):
 
     @needs("surfaces")
     def test_whoever_asks_the_model_is_governed_once(self, trial: SideBySide, surface: str) -> None:
-        _, ours = self.through(trial, surface)
-        assert len(ours.given) == len(ours.raw) > 0
+        _, ce_run = self.through(trial, surface)
+        assert len(ce_run.given) == len(ce_run.raw) > 0
         assert [(turn.status, turn.attempt) for turn in trial.turns()] == [
-            ("committed", 1) for _ in ours.raw
+            ("committed", 1) for _ in ce_run.raw
         ]
-        assert len(trial.document().session.model_usage) == len(ours.raw)
+        assert len(trial.document().session.model_usage) == len(ce_run.raw)
 
     @needs("surfaces")
     def test_whoever_asks_the_model_sends_and_gets_the_same(
         self, trial: SideBySide, surface: str
     ) -> None:
-        plain, ours = self.through(trial, surface)
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        plain, ce_run = self.through(trial, surface)
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
 
     @needs("surfaces")
     def test_whoever_asks_the_model_sends_what_is_brought_in(
@@ -55,9 +55,9 @@ class Agents(History):
     ) -> None:
         """Not into a text that somebody put together, nor into a framework's own calls."""
         trial.engine.sync.constraints.create(Scope(session_id="any"), RULE)
-        _, ours = self.through(trial, surface)
-        assert len(trial.told) == len(ours.bodies)
-        for info, body in zip(trial.told, ours.bodies, strict=True):
+        _, ce_run = self.through(trial, surface)
+        assert len(trial.told) == len(ce_run.bodies)
+        for info, body in zip(trial.told, ce_run.bodies, strict=True):
             takes = info.purpose == "chat" and not info.opaque
             assert (RULE in str(body)) is takes, info.mode
 
@@ -85,25 +85,25 @@ class Agents(History):
     def test_each_answer_of_a_team_has_its_author(self, trial: SideBySide, way: Way) -> None:
         """Also one that is nothing but calls of tools (B-16)."""
         self.team(trial, way)
-        said = [m for m in trial.document().session.messages if m.role == "assistant"]
-        assert list(map(_author, said)) == list(self.team_agents)
+        answers = [m for m in trial.document().session.messages if m.role == "assistant"]
+        assert list(map(_author, answers)) == list(self.team_agents)
 
     @needs("groups")
     def test_what_agents_say_to_each_other_is_stored_once(
         self, trial: SideBySide, way: Way
     ) -> None:
         """Each hears the others; the store has one row of each word, with its author (B-16)."""
-        plain, ours = self.group(trial, way)
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
-        self.check_calls(trial, ours)
+        plain, ce_run = self.group(trial, way)
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        self.check_calls(trial, ce_run)
         session = trial.document().session
-        said = [m for m in session.messages if m.role == "assistant"]
-        assert list(map(_author, said)) == list(self.group_agents) * len(QUESTIONS)
-        spoken = [m.content for m in said if m.content]
-        assert spoken == [each for each in self.group_answers() if isinstance(each, str)]
-        asked = [m.content for m in session.messages if m.role == "user"]
-        assert asked == list(QUESTIONS)
+        answers = [m for m in session.messages if m.role == "assistant"]
+        assert list(map(_author, answers)) == list(self.group_agents) * len(QUESTIONS)
+        spoken = [m.content for m in answers if m.content]
+        assert spoken == [answer for answer in self.group_answers() if isinstance(answer, str)]
+        questions = [m.content for m in session.messages if m.role == "user"]
+        assert questions == list(QUESTIONS)
 
     @needs("groups")
     def test_what_is_asked_of_a_group_was_seen_by_each_of_it(
@@ -125,7 +125,7 @@ class Agents(History):
     def group_answers(self) -> list[str | Answer]:
         """What the model says to a group that is asked twice."""
         script = list(self.group_script) * len(QUESTIONS)
-        return [f"{n}: {LINE}" if each is None else each for n, each in enumerate(script)]
+        return [f"{n}: {LINE}" if answer is None else answer for n, answer in enumerate(script)]
 
     # What a framework asks for itself
 
@@ -143,15 +143,15 @@ class Agents(History):
 
         with Wire(answers) as wire:
             target = self.make_helped(wire)
-            ours = trial.installed(wire, target, trial.asking(QUESTIONS, way))
+            ce_run = trial.installed(wire, target, trial.asking(QUESTIONS, way))
         assert {aside is None for aside in asides} == {True, False}
         helpers = [aside is not None for aside in asides]
         assert [turn.purpose == "helper" for turn in trial.turns()] == helpers
-        assert [RULE not in str(body) for body in ours.bodies] == helpers
+        assert [RULE not in str(body) for body in ce_run.bodies] == helpers
         session = trial.document().session
-        assert len(session.model_usage) == len(ours.bodies)
-        said = [m.content for m in session.messages if m.role == "assistant"]
-        assert said == [LINE for each in helpers if not each]
+        assert len(session.model_usage) == len(ce_run.bodies)
+        texts = [m.content for m in session.messages if m.role == "assistant"]
+        assert texts == [LINE for is_helper in helpers if not is_helper]
 
     # Retrieval
 
@@ -159,15 +159,15 @@ class Agents(History):
     def test_what_is_retrieved_is_evidence_once(self, trial: SideBySide, way: Way) -> None:
         """With where it is from; answers rest on it (A-03, A-29)."""
         drive = trial.asking(QUESTIONS, way)
-        plain, ours = self.beside(
+        plain, ce_run = self.beside(
             trial, lambda wire: self.make_retrieving(wire, PAGES), LINE, drive
         )
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
         document = trial.document()
         hits = {key: e for key, e in document.evidences.items() if e.type is EvidenceType.RAG_DOC}
-        found = [Page(e.content, e.source.uri, e.metadata["score"]) for e in hits.values()]
-        assert found == list(PAGES)
+        pages = [Page(e.content, e.source.uri, e.metadata["score"]) for e in hits.values()]
+        assert pages == list(PAGES)
         runs = [set(run.result_evidence_ids) for run in document.session.tool_state.tool_calls]
         assert runs == [set(hits)] * len(QUESTIONS), "each retrieval gave these"
         answers = [m for m in document.session.messages if m.role is Role.ASSISTANT]

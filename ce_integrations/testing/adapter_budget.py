@@ -23,11 +23,11 @@ from ce_integrations.testing.wire import Wire
 
 
 def _prose(name: str, sentences: int) -> str:
-    said = (
+    statements = (
         f"Of {name} we know {n * 37 % 101} things, 其中第{n}件是{n * 53 % 97}"
         for n in range(sentences)
     )
-    return "。 ".join(said) + "。"
+    return "。 ".join(statements) + "。"
 
 
 LONG_PAGES = tuple(Page(_prose(f"page {n}", 12), f"pages/{n}.md", 0.9 - n / 10) for n in range(4))
@@ -46,13 +46,13 @@ def budget_of(tokens: int) -> RuntimeConfig:
 @contextmanager
 def warnings_of_the_engine() -> Iterator[list[str]]:
     """The engine's warnings as they are logged."""
-    said: list[str] = []
+    log_lines: list[str] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign] # a list is all
+    handler.emit = lambda record: log_lines.append(record.getMessage())  # type: ignore[method-assign] # a list is all
     logger = logging.getLogger("ce_engine")
     logger.addHandler(handler)
     try:
-        yield said
+        yield log_lines
     finally:
         logger.removeHandler(handler)
 
@@ -70,16 +70,16 @@ class Budgets(Agents):
             plain = trial.played(wire, self.make_retrieving(wire, LONG_PAGES), drive)
         with Wire("So it is.") as wire:
             target, config = self.make_retrieving(wire, LONG_PAGES), budget_of(RETRIEVED_BUDGET)
-            ours = trial.installed(wire, target, drive, config=config)
-        assert ours.result == plain.result
+            ce_run = trial.installed(wire, target, drive, config=config)
+        assert ce_run.result == plain.result
         assert min(map(count, plain.bodies)) > RETRIEVED_BUDGET
-        for question, body in zip(QUESTIONS, ours.bodies, strict=True):
+        for question, body in zip(QUESTIONS, ce_run.bodies, strict=True):
             assert count(body) <= RETRIEVED_BUDGET
-            said = _texts(body)
-            assert LONG_PAGES[0].text[:40] in said
-            assert LONG_PAGES[-1].text[:40] not in said
-            assert "[… " in said
-            assert question in said
+            words = _texts(body)
+            assert LONG_PAGES[0].text[:40] in words
+            assert LONG_PAGES[-1].text[:40] not in words
+            assert "[… " in words
+            assert question in words
         assert _over(trial.turns()) == []
 
     @needs("helpers")
@@ -99,13 +99,13 @@ class Budgets(Agents):
             plain = trial.played(wire, self.make_helped(wire), drive)
         with Wire(answers) as wire:
             target, config = self.make_helped(wire), budget_of(HELPED_BUDGET)
-            ours = trial.installed(wire, target, drive, config=config)
+            ce_run = trial.installed(wire, target, drive, config=config)
         asides = asides[: len(plain.bodies)]
         helped = [n for n, aside in enumerate(asides) if aside]
         assert count(plain.bodies[helped[-1]]) > HELPED_BUDGET
-        assert [count(body) for body in ours.bodies if count(body) > HELPED_BUDGET] == []
+        assert [count(body) for body in ce_run.bodies if count(body) > HELPED_BUDGET] == []
         assert _over(trial.turns()) == []
-        newest = ours.bodies[helped[-1]]
+        newest = ce_run.bodies[helped[-1]]
         assert self.aside(newest) is not None, "its task is gone"
         assert LONG_QUESTIONS[0] not in _texts(newest)
         assert LONG_QUESTIONS[-1] in _texts(newest)
@@ -115,12 +115,12 @@ class Budgets(Agents):
     ) -> None:
         """As many tokens, of which as many begin like the call before; and the bodies say how many."""
         script, tools = self.talk()
-        ours = trial.ours(trial.asking(QUESTIONS, way), script, tools)
+        ce_run = trial.ours(trial.asking(QUESTIONS, way), script, tools)
         reports = [turn.report for turn in trial.turns()]
         for report in reports:
-            sent = report["token_used"], report.get("prefix_tokens_unchanged")
-            assert (report["untouched"]["tokens"], report["untouched"].get("prefix")) == sent
-        _check_prefixes(ours.bodies, [report["untouched"] for report in reports])
+            sent_counts = report["token_used"], report.get("prefix_tokens_unchanged")
+            assert (report["untouched"]["tokens"], report["untouched"].get("prefix")) == sent_counts
+        _check_prefixes(ce_run.bodies, [report["untouched"] for report in reports])
 
     def test_over_budget_what_it_costs_without_us_is_what_the_app_sends_then(
         self, trial: SideBySide, way: Way
@@ -128,17 +128,17 @@ class Budgets(Agents):
         drive = trial.asking(LONG_QUESTIONS, way)
         script = [text(LONG_ANSWER) for _ in LONG_QUESTIONS]
         plain = trial.plain(drive, script)
-        ours = trial.ours(drive, script, config=budget_of(HELPED_BUDGET))
-        assert count(ours.bodies[-1]) < count(plain.bodies[-1])
+        ce_run = trial.ours(drive, script, config=budget_of(HELPED_BUDGET))
+        assert count(ce_run.bodies[-1]) < count(plain.bodies[-1])
         _check_prefixes(plain.bodies, [turn.report["untouched"] for turn in trial.turns()])
 
     def test_what_goes_out_over_its_budget_is_told(self, trial: SideBySide, way: Way) -> None:
         """What never goes is more than the budget: the report says what, and the log, once."""
-        with warnings_of_the_engine() as said:
+        with warnings_of_the_engine() as log_lines:
             drive, (script, tools) = trial.asking(QUESTIONS, way), self.talk()
-            ours = trial.ours(drive, script, tools, config=budget_of(TINY_BUDGET))
-        assert min(map(count, ours.bodies)) > TINY_BUDGET
-        self.check_told(trial, ours, said, TINY_BUDGET)
+            ce_run = trial.ours(drive, script, tools, config=budget_of(TINY_BUDGET))
+        assert min(map(count, ce_run.bodies)) > TINY_BUDGET
+        self.check_told(trial, ce_run, log_lines, TINY_BUDGET)
 
     @needs("surfaces")
     def test_whoever_asks_the_model_stays_within_the_budget_or_is_told(
@@ -146,15 +146,15 @@ class Budgets(Agents):
     ) -> None:
         way_in = self.surfaces[surface]
         for n, budget in enumerate((TINY_BUDGET, 60, 300)):
-            with Wire(way_in.script) as wire, warnings_of_the_engine() as said:
+            with Wire(way_in.script) as wire, warnings_of_the_engine() as log_lines:
                 target, ask = way_in.make(self, wire)
 
                 def drive(_: Any, ask: Any = ask, session: str = f"{SESSION} {n}") -> Any:
                     with ce_session(session):
                         return trial.finished(ask(QUESTIONS[0]))
 
-                ours = trial.installed(wire, target, drive, config=budget_of(budget))
-            self.check_told(trial, ours, said, budget, f"{SESSION} {n}")
+                ce_run = trial.installed(wire, target, drive, config=budget_of(budget))
+            self.check_told(trial, ce_run, log_lines, budget, f"{SESSION} {n}")
 
     @needs("teams")
     def test_what_a_team_sends_stays_within_the_budget_or_is_told(
@@ -173,11 +173,11 @@ class Budgets(Agents):
         questions = QUESTIONS[: 1 if make == self.make_team else None]
         for budget in (TINY_BUDGET, 90):
             session = f"{SESSION} {budget}"
-            with Wire(script) as wire, warnings_of_the_engine() as said:
+            with Wire(script) as wire, warnings_of_the_engine() as log_lines:
                 drive = trial.asking(questions, way, session)
-                ours = trial.installed(wire, make(wire), drive, config=budget_of(budget))
-            assert len(ours.bodies) >= len(questions)
-            self.check_told(trial, ours, said, budget, session)
+                ce_run = trial.installed(wire, make(wire), drive, config=budget_of(budget))
+            assert len(ce_run.bodies) >= len(questions)
+            self.check_told(trial, ce_run, log_lines, budget, session)
 
     def check_told(
         self,
@@ -188,35 +188,35 @@ class Budgets(Agents):
         session: str = SESSION,
     ) -> None:
         """Each body over the budget is one that a report names, with the cause, and the log its session, once."""
-        told = _over(trial.turns(session))
+        over_turns = _over(trial.turns(session))
         over = [count(body) for body in ours.bodies if count(body) > budget]
-        assert len(over) <= len(told)
-        for turn in told:
+        assert len(over) <= len(over_turns)
+        for turn in over_turns:
             causes = turn.report.get("over_budget_causes") or {}
             assert causes, "no cause"
             assert sum(causes.values()) <= turn.report["token_used"]
         lines = Counter(line.partition(":")[0] for line in said if "its budget has" in line)
-        assert lines == Counter([f"session {session}"] if told else [])
+        assert lines == Counter([f"session {session}"] if over_turns else [])
         for line in said:
             assert SYSTEM not in line
             assert not any(question in line for question in QUESTIONS)
 
 
-def _check_prefixes(bodies: Sequence[JsonObject], told: Sequence[JsonObject]) -> None:
+def _check_prefixes(bodies: Sequence[JsonObject], figures: Sequence[JsonObject]) -> None:
     """The tokens that are told are those of the bodies, and each begins like the one before as far as is told.
 
     Ours is an upper bound, by at most `MARGIN` of it and `FRAME` a message.
     """
-    assert len(bodies) == len(told) > 1
-    for body, each in zip(bodies, told, strict=True):
-        _check_count(body, each["tokens"], 0)
-    for (last, body), each in zip(pairwise(bodies), told[1:], strict=True):
+    assert len(bodies) == len(figures) > 1
+    for body, figure in zip(bodies, figures, strict=True):
+        _check_count(body, figure["tokens"], 0)
+    for (last, body), figure in zip(pairwise(bodies), figures[1:], strict=True):
         old, new = last["messages"], body["messages"]
         same = next(
             (n for n, pair in enumerate(zip(old, new, strict=False)) if len({*map(str, pair)}) > 1),
             len(old),
         )
-        _check_count({**body, "messages": new[:same]}, each.get("prefix") or 0, PRIMING)
+        _check_count({**body, "messages": new[:same]}, figure.get("prefix") or 0, PRIMING)
 
 
 def _check_count(body: JsonObject, tokens: int, less: int) -> None:
@@ -232,6 +232,6 @@ def _texts(body: JsonObject) -> str:
     """What a body says."""
     contents = (message.get("content") or "" for message in body["messages"])
     return "\n".join(
-        each if isinstance(each, str) else "".join(part.get("text", "") for part in each)
-        for each in contents
+        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        for content in contents
     )

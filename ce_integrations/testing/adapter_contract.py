@@ -64,12 +64,12 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
     def test_what_it_declares_is_what_it_gives(self) -> None:
         able = self.adapter.capabilities
         declared = {*able.ways, *(name for name in METHODS if getattr(able, name, False))}
-        given = {
+        given_names = {
             name
             for name, methods in METHODS.items()
             if all(getattr(type(self), m) is not getattr(FrameworkApps, m) for m in methods)
         }
-        assert given == declared
+        assert given_names == declared
         assert self.adapter.name
         assert self.adapter.requires
 
@@ -80,7 +80,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
             shared = self.make_target(wire)
             threads = self.adapter.capabilities.threads
             targets = [shared, shared if threads else self.make_target(wire)]
-            installed = [self.adapter.install_ce(each, engine=trial.engine) for each in targets]
+            installed = [self.adapter.install_ce(target, engine=trial.engine) for target in targets]
             self._talk_at_once(trial, targets, way)
             for installation in installed:
                 installation.uninstall()
@@ -90,8 +90,8 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         for body in bodies:
             assert len(_people(str(body["messages"]))) == 1
         for person in PEOPLE:
-            said = [m.content for m in trial.document(f"session of {person}").session.messages]
-            assert said == [
+            texts = [m.content for m in trial.document(f"session of {person}").session.messages]
+            assert texts == [
                 words
                 for n in range(ROUNDS)
                 for words in (f"{person} says {n}", f"heard: {person} says {n}")
@@ -99,30 +99,33 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     def test_what_nobody_named_is_each_app_s_own(self, trial: SideBySide, way: Way) -> None:
         """Its next run goes on with it, and nothing is brought in."""
-        said = [(person, f"{person} says {n}") for n in range(ROUNDS) for person in PEOPLE]
-        plain, ours = self._talking(trial, said, way), self._talking(trial, said, way, install=True)
-        assert ours == plain
+        talk = [(person, f"{person} says {n}") for n in range(ROUNDS) for person in PEOPLE]
+        plain, ce_raw = (
+            self._talking(trial, talk, way),
+            self._talking(trial, talk, way, install=True),
+        )
+        assert ce_raw == plain
         assert trial.sessions(ephemeral=False) == []
-        found = [
-            [message.content for message in trial.document(each).session.messages]
-            for each in trial.sessions()
+        stored_texts = [
+            [message.content for message in trial.document(session_id).session.messages]
+            for session_id in trial.sessions()
         ]
-        own = ([words for who, words in said if who == person] for person in PEOPLE)
-        assert sorted(found) == sorted(
-            [each for words in mine for each in (words, f"heard: {words}")] for mine in own
+        own = ([words for speaker, words in talk if speaker == person] for person in PEOPLE)
+        assert sorted(stored_texts) == sorted(
+            [line for words in texts for line in (words, f"heard: {words}")] for texts in own
         )
 
     def _talking(
-        self, trial: SideBySide, said: list[tuple[str, str]], way: Way, *, install: bool = False
+        self, trial: SideBySide, talk: list[tuple[str, str]], way: Way, *, install: bool = False
     ) -> list[bytes]:
         """Each person has an app, and says no session; gives what went out."""
         with Wire(echo) as wire, ExitStack() as installed:
             targets = {person: self.make_target(wire) for person in PEOPLE}
             for target in targets.values() if install else ():
                 installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
-            for person, words in said:
+            for person, words in talk:
                 assert trial.ask(targets[person], words, way, "") == f"heard: {words}"
-            return [sent.raw for sent in wire.requests]
+            return [request.raw for request in wire.requests]
 
     @needs("elsewhere")
     def test_what_is_said_where_the_app_asks_holds_where_it_works(
@@ -137,12 +140,12 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
                 target = trial.run(make())
                 installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
                 trial.ask(target, f"{person} says so", way, person and f"session of {person}")
-        named = {f"session of {person}" for person in PEOPLE}
-        assert set(trial.sessions(ephemeral=False)) == named
+        session_ids = {f"session of {person}" for person in PEOPLE}
+        assert set(trial.sessions(ephemeral=False)) == session_ids
         assert len(trial.sessions()) == len(PEOPLE) + 1
         for person in PEOPLE:
-            said = [m.content for m in trial.document(f"session of {person}").session.messages]
-            assert said == [f"{person} says so", f"heard: {person} says so"]
+            texts = [m.content for m in trial.document(f"session of {person}").session.messages]
+            assert texts == [f"{person} says so", f"heard: {person} says so"]
 
     def _talk_at_once(self, trial: SideBySide, targets: list[Any], way: Way) -> None:
         if way in AWAITED:
@@ -179,10 +182,10 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
             return result
 
         trial.production()
-        plain, ours = self.both(trial, drive)
+        plain, ce_run = self.both(trial, drive)
         assert trial.store.asked > 0
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
 
     def test_a_fault_of_ours_is_not_the_app_s(self, trial: SideBySide, way: Way) -> None:
         def fails(*args: Any) -> Any:
@@ -190,11 +193,11 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
         trial.production()
         trial.patch.setattr(self.adapter, "to_schema", fails)
-        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
-        assert ours.installation is not None
-        assert {fault.kind for fault in ours.installation.faults} == {"LookupError"}
+        plain, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        assert ce_run.installation is not None
+        assert {fault.kind for fault in ce_run.installation.faults} == {"LookupError"}
 
     @pytest.mark.parametrize(
         ("mapping", "end"), [("to_answer", "failed"), ("map_model_usage", "committed")]
@@ -209,11 +212,11 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
         trial.production()
         trial.patch.setattr(self.adapter, mapping, fails)
-        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
-        assert ours.installation is not None
-        end = end if ours.installation.faults else "committed"
+        plain, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        assert ce_run.installation is not None
+        end = end if ce_run.installation.faults else "committed"
         assert {turn.status for turn in trial.turns()} == {end}
 
     @ways(*AWAITED)
@@ -261,10 +264,10 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         with Wire(list(self.talk()[0])) as wire:
             target = self.make_target(wire, self.talk()[1])
             with self.adapter.install_ce(target, engine=trial.engine) as first:
-                ours = trial.installed(wire, target, trial.asking(QUESTIONS, way))
-                assert ours.installation is not None
-                assert ours.installation.hooks is first.hooks
-        self.check_calls(trial, ours)
+                ce_run = trial.installed(wire, target, trial.asking(QUESTIONS, way))
+                assert ce_run.installation is not None
+                assert ce_run.installation.hooks is first.hooks
+        self.check_calls(trial, ce_run)
 
     def test_the_engine_of_an_installation_is_its_own_for_who_installs_again(
         self, trial: SideBySide
@@ -324,30 +327,30 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     def _objects(self, target: Any) -> Iterator[Held]:
         """The attributes of what the target is made of, and the items of its lists."""
-        for each in walk(target, self.packages):
-            if isinstance(each, list) or (hasattr(each, "__dict__") and not isinstance(each, type)):
-                yield each, _state(each)
+        for part in walk(target, self.packages):
+            if isinstance(part, list) or (hasattr(part, "__dict__") and not isinstance(part, type)):
+                yield part, _state(part)
 
-    def _check_left(self, held: list[Held]) -> None:
+    def _check_left(self, states: list[Held]) -> None:
         """What there was is there, and nothing of the adapter's own is."""
         own = ("ce_integrations", type(self.adapter).__module__.partition(".")[0])
-        for each, before in held:
-            now = _state(each)
+        for part, before in states:
+            now = _state(part)
             changed = [key for key, value in before.items() if now.get(key) is not value]
             # Python gives a class its annotations when somebody looks for them.
             added = [key for key in now if key not in before and key != "__annotations__"]
-            assert changed == [], f"{each!r:.80} has another {changed}"
-            if not isinstance(each, type | list):  # objects may count and cache as they run
+            assert changed == [], f"{part!r:.80} has another {changed}"
+            if not isinstance(part, type | list):  # objects may count and cache as they run
                 added = [key for key in added if type(now[key]).__module__.startswith(own)]
-            assert added == [], f"{each!r:.80} has a new {added}"
+            assert added == [], f"{part!r:.80} has a new {added}"
 
 
 Held = tuple[Any, dict[Any, Any]]
 """An object, and the attributes or items that it had."""
 
 
-def _state(each: Any) -> dict[Any, Any]:
-    return dict(enumerate(each)) if isinstance(each, list) else dict(vars(each))
+def _state(part: Any) -> dict[Any, Any]:
+    return dict(enumerate(part)) if isinstance(part, list) else dict(vars(part))
 
 
 def _people(words: str) -> list[str]:

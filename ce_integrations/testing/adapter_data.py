@@ -50,8 +50,8 @@ class Data(Recording):
         config = RuntimeConfig(budget=room, placement=placement)
         engine = create_context_engine(MemoryStore(), config=config)
         _keep(engine, FORGERIES)
-        plain, ours = self._asked(trial, engine, QUESTIONS[:1], [text("So.")])
-        quoted = _judged(plain, ours)
+        plain, ce_run = self._ask(trial, engine, QUESTIONS[:1], [text("So.")])
+        quoted = _judged(plain, ce_run)
         assert list(missing(quoted)) == []
         engine.sync.close()
 
@@ -63,17 +63,17 @@ class Data(Recording):
         budget = BudgetConfig(max_input_tokens=1_500, reserved_reply_tokens=0)
         config = RuntimeConfig(budget=budget, placement=placement)
         engine = create_context_engine(MemoryStore(), config=config)
-        said = ["\n".join(FORGERIES[n : n + AT_ONCE]) for n in range(0, len(FORGERIES), AT_ONCE)]
+        texts = ["\n".join(FORGERIES[n : n + AT_ONCE]) for n in range(0, len(FORGERIES), AT_ONCE)]
         talk = [
-            (f"Topic{n}? {each}", "Noted.")
+            (f"Topic{n}? {words}", "Noted.")
             if n % 2
-            else (f"What is topic{n}?", f"Topic{n}: {each}")
-            for n, each in enumerate(said)
+            else (f"What is topic{n}?", f"Topic{n}: {words}")
+            for n, words in enumerate(texts)
         ]
-        talk += [(f"Tell me of topic{n}", "You know.") for n in range(len(said))]
+        talk += [(f"Tell me of topic{n}", "You know.") for n in range(len(texts))]
         questions, answers = zip(*talk, strict=True)
-        plain, ours = self._asked(trial, engine, questions, [text(each) for each in answers])
-        quoted = _judged(plain, ours)
+        plain, ce_run = self._ask(trial, engine, questions, [text(answer) for answer in answers])
+        quoted = _judged(plain, ce_run)
         assert len(list(missing(quoted))) < len(FORGERIES) // 3, "hardly anything came back"
         engine.sync.close()
 
@@ -86,14 +86,14 @@ class Data(Recording):
         rule = engine.sync.constraints.create(scope, 'Never say "guarantee".')
         script = [text("It should. 应该可以。"), text("I guarantee it, in several pieces.")]
         drive = trial.asking(QUESTIONS, way)
-        plain, ours = trial.plain(drive, script), trial.ours(drive, script, engine=engine)
-        assert ours.result == plain.result
+        plain, ce_run = trial.plain(drive, script), trial.ours(drive, script, engine=engine)
+        assert ce_run.result == plain.result
         assert engine.sync.violations(scope) == [rule]
         marked = [turn.report.get("violations") for turn in engine.sync.list_turns(scope)]
         assert marked == [None, [rule.constraint_id]]
         engine.sync.close()
 
-    def _asked(
+    def _ask(
         self,
         trial: SideBySide,
         engine: ContextEngine,
@@ -108,29 +108,29 @@ def _keep(engine: ContextEngine, texts: Sequence[str]) -> None:
     """Put texts of others into a session, through every door but the talk."""
     scope = Scope(session_id=SESSION)
     blocks = [
-        ContextBlock(block_id=f"{kind}{n}", block_type=kind, priority=Priority.HIGH, content=each)
-        for n, each in enumerate(texts)
+        ContextBlock(block_id=f"{kind}{n}", block_type=kind, priority=Priority.HIGH, content=words)
+        for n, words in enumerate(texts)
         for kind in STANDING
     ]
-    tasks = [Task(task_id=f"t{n}", name=each, error=each) for n, each in enumerate(texts)]
+    tasks = [Task(task_id=f"t{n}", name=words, error=words) for n, words in enumerate(texts)]
     source = EvidenceSource(kind=SourceKind.RAG, name="pages")
-    for each in texts:
-        found = engine.sync.ingest(scope, each, source, EvidenceType.RAG_DOC)
-        block = {"block_id": found.evidence_id, "block_type": "instruction", "priority": "high"}
-        refs = [{"evidence_id": found.evidence_id}]
+    for words in texts:
+        evidence = engine.sync.ingest(scope, words, source, EvidenceType.RAG_DOC)
+        block = {"block_id": evidence.evidence_id, "block_type": "instruction", "priority": "high"}
+        refs = [{"evidence_id": evidence.evidence_id}]
         blocks.append(ContextBlock.model_validate({**block, "refs": refs}))
-        engine.sync.constraints.create(scope, each, derived=True)
+        engine.sync.constraints.create(scope, words, derived=True)
     engine.loop.run(engine.put_context_blocks(scope, blocks))
     engine.loop.run(engine.upsert_tasks(scope, tasks))
 
 
-def _judged(plain: AppRun, ours: AppRun) -> str:
+def _judged(plain: AppRun, ce_run: AppRun) -> str:
     """Everything that was quoted in all requests."""
     quoted = []
-    for body, whole in zip(ours.bodies, plain.bodies, strict=True):
-        sent: list[Any] = whole["messages"]
-        own = {text_of(each) for each in sent if each["role"] != "system"}
-        system = {text_of(each) for each in sent if each["role"] == "system"}
+    for body, whole in zip(ce_run.bodies, plain.bodies, strict=True):
+        messages: list[Any] = whole["messages"]
+        own = {text_of(message) for message in messages if message["role"] != "system"}
+        system = {text_of(message) for message in messages if message["role"] == "system"}
         assert system <= {SYSTEM}
         quoted.append(judge(body["messages"], own, system))
     return "\n".join(quoted)

@@ -48,8 +48,8 @@ class Ends(Data):
         heard: list[Event] = []
         trial.engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, heard.append)
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), text(LONG))
-        ours = trial.ours(trial.asking(QUESTIONS[:1], way), text(LONG))
-        assert ours.result == plain.result
+        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), text(LONG))
+        assert ce_run.result == plain.result
         (usage,) = trial.document().session.model_usage
         assert usage.first_token_latency_ms is not None
         assert usage.first_token_latency_ms <= usage.latency_ms
@@ -59,21 +59,21 @@ class Ends(Data):
     @ways(*PIECEWISE)
     def test_a_stream_that_is_left_is_recorded_once(self, trial: SideBySide, way: Way) -> None:
         plain = trial.plain(lambda target: self.leave(trial, target, way), text(LONG))
-        ours = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
+        ce_run = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
         assert len(plain.result) == TAKEN
-        assert ours.result == plain.result
-        taken = "".join(plain.result)
+        assert ce_run.result == plain.result
+        taken_text = "".join(plain.result)
         (turn,) = trial.turns()
         answers = [m for m in trial.document().session.messages if m.role == "assistant"]
         assert len(answers) == 1, "what there was of the answer is recorded once"
-        (said,) = answers
+        (answer,) = answers
         # A framework may read ahead of its app: what it read is recorded.
         # One that is left behind its last word and before its end is whole, and not committed.
         assert turn.status in (
-            ("committed", "incomplete") if said.content == LONG else ("incomplete",)
+            ("committed", "incomplete") if answer.content == LONG else ("incomplete",)
         )
-        assert said.content.startswith(taken)
-        assert LONG.startswith(said.content)
+        assert answer.content.startswith(taken_text)
+        assert LONG.startswith(answer.content)
 
     @ways(*PIECEWISE)
     def test_a_stream_that_breaks_gives_what_there_was(self, trial: SideBySide, way: Way) -> None:
@@ -85,13 +85,13 @@ class Ends(Data):
         pieces = len(LONG) // 8
         script = hang(READS, after_chunks=pieces, then=cut(pieces, then=text(LONG)))
         plain = trial.plain(lambda target: self.broken_off(trial, target, way), script)
-        ours = trial.ours(lambda target: self.broken_off(trial, target, way), script)
-        (heard, fault), (expected, theirs) = ours.result, plain.result
-        assert fault == theirs
+        ce_run = trial.ours(lambda target: self.broken_off(trial, target, way), script)
+        (heard, fault), (expected, expected_fault) = ce_run.result, plain.result
+        assert fault == expected_fault
         assert bool(heard) == bool(expected)
         assert LONG.startswith("".join(heard))
         (turn,) = trial.turns()
-        assert turn.status == ("failed" if theirs else "committed")
+        assert turn.status == ("failed" if expected_fault else "committed")
 
     @ways(*AWAITED)
     def test_a_call_that_is_cancelled_is_recorded_once(self, trial: SideBySide, way: Way) -> None:
@@ -103,36 +103,36 @@ class Ends(Data):
             (turn,) = trial.turns()
         ends = "incomplete" if self.adapter.capabilities.cancels else "committed"
         assert (turn.status, turn.attempt) == (ends, 1)
-        said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
-        assert len(said) <= 1
-        assert all(LONG.startswith(words) for words in said)
+        texts = [m.content for m in trial.document().session.messages if m.role == "assistant"]
+        assert len(texts) <= 1
+        assert all(LONG.startswith(words) for words in texts)
 
     def test_an_error_of_the_provider_is_the_app_s_as_before(
         self, trial: SideBySide, way: Way
     ) -> None:
         script = [error(500, "overloaded"), text("well")]
         plain = trial.plain(trial.asking(QUESTIONS, way), script)
-        ours = trial.ours(trial.asking(QUESTIONS, way), script)
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
-        assert ours.result[1] == "well"
+        ce_run = trial.ours(trial.asking(QUESTIONS, way), script)
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        assert ce_run.result[1] == "well"
         turns = trial.turns()
-        attempts = [each["status"] for turn in turns for each in turn.attempts]
+        attempts = [attempt["status"] for turn in turns for attempt in turn.attempts]
         assert [*attempts, *(turn.status for turn in turns)] == ["failed", "committed"]
 
     @needs("tools")
     def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: SideBySide, way: Way) -> None:
         script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (broken,))
-        ours = trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
         (run,) = trial.document().session.tool_state.tool_calls
         assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert run.args_digest == {"word": "lane"}
         evidence = trial.document().evidences
-        said = [run.error, *(evidence[name].content for name in run.result_evidence_ids)]
-        assert any("no such word: lane" in (text or "") for text in said)
+        texts = [run.error, *(evidence[name].content for name in run.result_evidence_ids)]
+        assert any("no such word: lane" in (text or "") for text in texts)
         assert {turn.status for turn in trial.turns()} == {"committed"}
 
     @needs("tools")
@@ -181,32 +181,32 @@ class Ends(Data):
         """Take some pieces of an answer, and go."""
         if way == "stream":
             with closing(self.stream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
-                taken = [next(pieces) for _ in range(TAKEN)]
+                taken_pieces = [next(pieces) for _ in range(TAKEN)]
             trial.run(self._closed(trial))  # a framework may read on, on a thread of its own
-            return taken
+            return taken_pieces
         if way in ("push", "apush"):
             return self._raise(trial, target, way)
         return list(trial.run(self._aleave(trial, target)))
 
     def _raise(self, trial: SideBySide, target: Any, way: Way) -> list[str]:
         """Take some pieces by a callback that raises then: where that is swallowed, more come."""
-        taken: list[str] = []
+        taken_pieces: list[str] = []
 
         def take(piece: str) -> None:
-            if piece and len(taken) < TAKEN:
-                taken.append(piece)
-            if len(taken) == TAKEN:
+            if piece and len(taken_pieces) < TAKEN:
+                taken_pieces.append(piece)
+            if len(taken_pieces) == TAKEN:
                 raise EnoughError
 
         with suppress(Exception):  # whatever the framework makes of it
             self._pushed(trial, target, way, take)
         trial.run(self._closed(trial))
-        return taken
+        return taken_pieces
 
     async def _aleave(self, trial: SideBySide, target: Any) -> list[str]:
-        taken = await self._take(target)
+        taken_pieces = await self._take(target)
         await self._closed(trial)
-        return taken
+        return taken_pieces
 
     async def _take(self, target: Any) -> list[str]:
         async with aclosing(self.astream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators

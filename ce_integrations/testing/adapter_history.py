@@ -19,10 +19,10 @@ class History(Ends):
 
     def test_what_was_said_before_does_not_go_in_unasked(self, trial: SideBySide, way: Way) -> None:
         plain = self.anew(trial, way, QUESTIONS, install=False)
-        ours = self.anew(trial, way, QUESTIONS)
-        assert ours == plain
-        asked = [m.content for m in trial.document().session.messages if m.role == "user"]
-        assert asked == list(QUESTIONS), "and it is recorded all the same"
+        ce_texts = self.anew(trial, way, QUESTIONS)
+        assert ce_texts == plain
+        questions = [m.content for m in trial.document().session.messages if m.role == "user"]
+        assert questions == list(QUESTIONS), "and it is recorded all the same"
 
     @needs("history")
     def test_what_was_said_before_goes_in_where_it_is_asked_for(
@@ -30,8 +30,8 @@ class History(Ends):
     ) -> None:
         (first, second) = self.anew(trial, way, QUESTIONS, history=True)
         assert first == self.anew(trial, way, QUESTIONS[:1], install=False)[0]
-        said = [QUESTIONS[0], f"heard: {QUESTIONS[0]}"]
-        assert [words for words in said if words in second] == said
+        talk = [QUESTIONS[0], f"heard: {QUESTIONS[0]}"]
+        assert [words for words in talk if words in second] == talk
         with ce_session(SESSION, history=False):
             off = self.anew(trial, way, QUESTIONS[1:], history=True)
         assert off == self.anew(trial, way, QUESTIONS[1:], install=False)
@@ -46,15 +46,15 @@ class History(Ends):
         """Also where the app asks for history: it is a chain's or engine's, not a model's."""
         with ce_session(SESSION, history=True):
             self.through(trial, surface)
-            plain, ours = self.through(trial, surface)
-        assert (ours.raw == plain.raw) is not self.surfaces[surface].history
+            plain, ce_run = self.through(trial, surface)
+        assert (ce_run.raw == plain.raw) is not self.surfaces[surface].history
 
     @needs("surfaces")
     def test_whoever_asks_again_sends_the_same(self, trial: SideBySide, surface: str) -> None:
         self.through(trial, surface)
-        plain, ours = self.through(trial, surface)
-        assert ours.raw == plain.raw
-        assert ours.result == plain.result
+        plain, ce_run = self.through(trial, surface)
+        assert ce_run.raw == plain.raw
+        assert ce_run.result == plain.result
 
     def through(self, trial: SideBySide, surface: str) -> tuple[AppRun, AppRun]:
         """One of the ways in, without us and with us."""
@@ -75,8 +75,8 @@ class History(Ends):
             for words in said:
                 targets.append(self.make_target(wire))
                 if install:
-                    told = {"engine": trial.engine, **options}
-                    with self.adapter.install_ce(targets[-1], **told):
+                    install_options = {"engine": trial.engine, **options}
+                    with self.adapter.install_ce(targets[-1], **install_options):
                         trial.ask(targets[-1], words, way)
                 else:
                     trial.ask(targets[-1], words, way)

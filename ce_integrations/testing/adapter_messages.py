@@ -44,46 +44,46 @@ class Messages(Transparency):
         """Names, ids, metadata: whatever the framework has."""
         for native in self._natives(trial):
             for part in map(self.annotated, self.adapter.split(native)):
-                made = self.adapter.to_native(Shorten(0, NEW), part)
-                assert type(made) is type(part)
-                held, own = dict(_attributes(made)), dict(_attributes(part))
-                said = [name for name, value in held.items() if NEW in str(value)]
-                assert said, "the new text is nowhere"
-                lost = [name for name in own if name not in said and held.get(name) != own[name]]
-                assert lost == [], f"a {type(part).__name__} loses {lost}"
+                new_part = self.adapter.to_native(Shorten(0, NEW), part)
+                assert type(new_part) is type(part)
+                after, own = dict(_attributes(new_part)), dict(_attributes(part))
+                new = [name for name, value in after.items() if NEW in str(value)]
+                assert new, "the new text is nowhere"
+                losses = [name for name in own if name not in new and after.get(name) != own[name]]
+                assert losses == [], f"a {type(part).__name__} loses {losses}"
 
     def test_what_the_app_changes_in_its_message_is_seen(self, trial: SideBySide) -> None:
         """Apps edit their messages in place, and send them again."""
         for native in self._natives(trial):
             with self.adapter.install_ce(self._target, engine=trial.engine) as installation:
-                known, mine = installation.hooks._known, copy.copy(native)  # noqa: SLF001 - what every call maps by
-                before = [host.message.content for host in known(mine)]
-                assert [host.message.content for host in known(mine)] == before
-                for name, value in _attributes(self._changed(mine)):
-                    _put(mine, name, value)
-                assert [host.message.content for host in known(mine)] == [NEW] * len(before)
+                mapper, own_copy = installation.hooks._known, copy.copy(native)  # noqa: SLF001 - what every call maps by
+                before = [host.message.content for host in mapper(own_copy)]
+                assert [host.message.content for host in mapper(own_copy)] == before
+                for name, value in _attributes(self._changed(own_copy)):
+                    _put(own_copy, name, value)
+                assert [host.message.content for host in mapper(own_copy)] == [NEW] * len(before)
 
     @needs("tools")
     def test_over_budget_the_tools_are_counted(self, trial: SideBySide, way: Way) -> None:
         questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
-        drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
+        drive, script = trial.asking(questions, way), [text(f"So {topic}") for topic in questions]
         plain = trial.plain(drive, script, (described,))
         budget = count(plain.bodies[0]) + SPACE
         assert count({**plain.bodies[0], "tools": []}) < budget / 2
         limit = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
-        ours = trial.ours(drive, script, (described,), config=RuntimeConfig(budget=limit))
-        assert ours.result == plain.result
-        assert [count(body) for body in ours.bodies if count(body) > budget] == []
-        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+        ce_run = trial.ours(drive, script, (described,), config=RuntimeConfig(budget=limit))
+        assert ce_run.result == plain.result
+        assert [count(body) for body in ce_run.bodies if count(body) > budget] == []
+        assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
 
     @needs("tools")
     def test_arguments_count_as_they_go_out(self, trial: SideBySide, way: Way) -> None:
         """Models may write signs beyond ASCII as escapes, and frameworks keep what they wrote."""
-        asked = Call("described", json.dumps({"word": "上海明天天气如何" * 12}))
-        script = [Answer(calls=(asked,)), text("It is a city.")]
-        ours = trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (described,))
+        call = Call("described", json.dumps({"word": "上海明天天气如何" * 12}))
+        script = [Answer(calls=(call,)), text("It is a city.")]
+        run = trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (described,))
         used = [turn.report["token_used"] for turn in trial.turns()]
-        assert [n >= count(body) for n, body in zip(used, ours.bodies, strict=True)] == [True] * 2
+        assert [n >= count(body) for n, body in zip(used, run.bodies, strict=True)] == [True] * 2
 
     @needs("tools")
     @pytest.mark.parametrize("teller", ["the run", "the message"])
@@ -100,20 +100,20 @@ class Messages(Transparency):
             trial.patch.setattr(Hooks, "tool_call", lambda *_: None)
         script = [tool_calls([("broken", {})]), text("It does not work.")]
         trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (broken,))
-        said = [m for m in trial.document().session.messages if m.role == "tool"]
-        assert [message.status for message in said] == ["error"]
+        results = [m for m in trial.document().session.messages if m.role == "tool"]
+        assert [message.status for message in results] == ["error"]
 
     def _natives(self, trial: SideBySide) -> Iterator[Any]:
         """Messages of each kind that the app has."""
-        _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
-        self._target = ours.target
-        return (native for given in ours.given for native in given)
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
+        self._target = ce_run.target
+        return (native for natives in ce_run.given for native in natives)
 
     def _changed(self, native: Any) -> Any:
         """A copy with another text."""
         parts = self.adapter.split(native)
-        made = [self.adapter.to_native(Shorten(n, NEW), part) for n, part in enumerate(parts)]
-        return made[0] if len(parts) == 1 else self.adapter.join(native, made)
+        new_parts = [self.adapter.to_native(Shorten(n, NEW), part) for n, part in enumerate(parts)]
+        return new_parts[0] if len(parts) == 1 else self.adapter.join(native, new_parts)
 
 
 def _attributes(native: Any) -> Iterator[tuple[str, Any]]:
@@ -122,7 +122,7 @@ def _attributes(native: Any) -> Iterator[tuple[str, Any]]:
         yield from native.items()
         return
     if is_dataclass(native) and not hasattr(native, "__dict__"):
-        yield from ((each.name, getattr(native, each.name)) for each in fields(native))
+        yield from ((field.name, getattr(native, field.name)) for field in fields(native))
     else:
         yield from vars(native).items()
         extra = getattr(native, "__pydantic_extra__", None)

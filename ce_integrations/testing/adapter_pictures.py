@@ -37,27 +37,27 @@ class Pictures(ContractCase):
 
     @needs("show")
     def test_small_pictures_do_not_cost_the_history(self, trial: SideBySide) -> None:
-        ours = self.showing(trial)
-        assert ours.result == ["I see."] * SHOWN
+        ce_run = self.showing(trial)
+        assert ce_run.result == ["I see."] * SHOWN
         reports = [turn.report for turn in trial.turns()]
         assert [report.get("over_budget", False) for report in reports] == [False] * SHOWN
-        assert max(map(count, ours.bodies)) <= BUDGET
-        asked = [_questions(body) for body in ours.bodies]
-        for n, questions in enumerate(asked):
+        assert max(map(count, ce_run.bodies)) <= BUDGET
+        question_lists = [_questions(body) for body in ce_run.bodies]
+        for n, questions in enumerate(question_lists):
             assert questions[-1] == n, "the question's own picture"
             assert len(questions) >= min(n + 1, 2), "the one before it"
 
     @needs("show")
     def test_a_picture_leaves_its_size_in_the_record(self, trial: SideBySide) -> None:
         self.showing(trial)
-        asked = [m for m in trial.document().session.messages if m.role == "user"]
-        found = [attachment for message in asked for attachment in message.attachments or ()]
-        assert len(found) == SHOWN
-        assert {(each.kind, each.width, each.height) for each in found} == {
+        questions = [m for m in trial.document().session.messages if m.role == "user"]
+        pictures = [attachment for message in questions for attachment in message.attachments or ()]
+        assert len(pictures) == SHOWN
+        assert {(picture.kind, picture.width, picture.height) for picture in pictures} == {
             ("image", WIDTH, HEIGHT)
         }
-        assert {_label(each) for each in found} == {f"[image {WIDTH}x{HEIGHT}, png]"}
-        assert len({each.digest for each in found}) == SHOWN
+        assert {_label(picture) for picture in pictures} == {f"[image {WIDTH}x{HEIGHT}, png]"}
+        assert len({picture.digest for picture in pictures}) == SHOWN
 
     def showing(self, trial: SideBySide) -> AppRun:
         """A conversation with a picture in each question, within a small budget."""
@@ -76,14 +76,14 @@ class Pictures(ContractCase):
 
 def _questions(body: JsonObject) -> list[int]:
     """The numbers of the questions in a body that go out with their pictures."""
-    found = []
+    numbers = []
     for message in body["messages"]:
         content = message.get("content")
         if isinstance(content, list) and {"text", "image_url"} <= {p["type"] for p in content}:
             # What is brought in stands before a question's own words.
             text = "\n".join(part["text"] for part in content if part["type"] == "text")
-            found.append(int(re.findall(r"number ([0-9]+):", text)[-1]))
-    return found
+            numbers.append(int(re.findall(r"number ([0-9]+):", text)[-1]))
+    return numbers
 
 
 def _label(attachment: AttachmentRecord) -> str:

@@ -28,18 +28,18 @@ class Recording(Messages):
     def test_each_model_call_is_prepared_and_recorded_once(
         self, trial: SideBySide, way: Way
     ) -> None:
-        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
-        self.check_calls(trial, ours)
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
+        self.check_calls(trial, ce_run)
         assert len({turn.request_id for turn in trial.turns()}) == len(QUESTIONS)
 
     @needs("teams")
     def test_each_call_of_a_team_is_prepared_and_recorded_once(
         self, trial: SideBySide, way: Way
     ) -> None:
-        _, ours = self.team(trial, way)
-        self.check_calls(trial, ours)
-        said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
-        spoken = [words for words in said if words]
+        _, ce_run = self.team(trial, way)
+        self.check_calls(trial, ce_run)
+        texts = [m.content for m in trial.document().session.messages if m.role == "assistant"]
+        spoken = [words for words in texts if words]
         assert len(spoken) == len(set(spoken)), "an answer is recorded twice"
         assert len({turn.lane for turn in trial.turns()}) > 1, "agents share a line"
 
@@ -65,13 +65,13 @@ class Recording(Messages):
 
         trial.patch.setattr(Hooks, "before_model", before_model)
         trial.patch.setattr(Hooks, "abefore_model", abefore_model)
-        plain, ours = self.reading(trial, way, 900)
-        assert ours.result == plain.result
-        self.check_calls(trial, ours)
-        assert len(looked) == len(ours.raw)
-        for preview, sent in looked:
+        plain, ce_run = self.reading(trial, way, 900)
+        assert ce_run.result == plain.result
+        self.check_calls(trial, ce_run)
+        assert len(looked) == len(ce_run.raw)
+        for preview, outgoing in looked:
             assert list(map(self.adapter.map_message, self._parts(preview))) == list(
-                map(self.adapter.map_message, self._parts(sent))
+                map(self.adapter.map_message, self._parts(outgoing))
             )
 
     def check_calls(self, trial: SideBySide, ours: AppRun) -> None:
@@ -91,53 +91,53 @@ class Recording(Messages):
             roles = {message["role"] for message in body["messages"]}
             expected_kinds |= {"tool_results"} if "tool" in roles else set()
         assert expected_kinds <= kinds
-        told = [(info.model, len(info.tools)) for info in trial.told]
-        assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
+        call_facts = [(info.model, len(info.tools)) for info in trial.told]
+        assert call_facts == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
     def test_usage_is_the_provider_s_or_marked_as_estimated(
         self, trial: SideBySide, way: Way
     ) -> None:
-        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
         rows = trial.document().session.model_usage
-        for row, body in zip(rows, ours.bodies, strict=True):
-            told = self.adapter.capabilities.usage and _told(body)
-            assert bool(row.params.get("estimated")) is not told
-            assert row.prompt_tokens == simple_count(body) or not told
+        for row, body in zip(rows, ce_run.bodies, strict=True):
+            is_told = self.adapter.capabilities.usage and _tells_usage(body)
+            assert bool(row.params.get("estimated")) is not is_told
+            assert row.prompt_tokens == simple_count(body) or not is_told
             assert row.prompt_tokens > 0
             assert row.completion_tokens > 0
             assert row.total_tokens == row.prompt_tokens + row.completion_tokens
             assert row.model == MODEL
 
     def test_the_answer_is_recorded_whole(self, trial: SideBySide, way: Way) -> None:
-        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
-        assert ours.result == list(ANSWERS)
-        said = [m for m in trial.document().session.messages if m.role == "assistant"]
-        assert [m.content for m in said if m.content] == list(ANSWERS)
-        assert {m.status for m in said} == {None}
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ce_run.result == list(ANSWERS)
+        answers = [m for m in trial.document().session.messages if m.role == "assistant"]
+        assert [m.content for m in answers if m.content] == list(ANSWERS)
+        assert {m.status for m in answers} == {None}
 
     def test_the_rows_are_these_and_no_more(self, trial: SideBySide, way: Way) -> None:
         self.both(trial, trial.asking(QUESTIONS, way))
         document, tools = trial.document(), self.adapter.capabilities.tools
-        asked = WORDS if tools else ((),) * len(QUESTIONS)
+        words_by_question = WORDS if tools else ((),) * len(QUESTIONS)
         session, evidence = document.session, dict(document.evidences)
         assert check_invariants(document) == []
-        assert [*_messages(document)] == [*_expected_messages(asked)]
-        looked = {word: lookup(word) for words in asked for word in words}
+        assert [*_messages(document)] == [*_expected_messages(words_by_question)]
+        looked = {word: lookup(word) for words in words_by_question for word in words}
         calls = {call.args_digest["word"]: call for call in session.tool_state.tool_calls}
         assert len(calls) == len(session.tool_state.tool_calls)
         for word, result in looked.items():
             call = calls.pop(word)
             (result_id,) = call.result_evidence_ids
             assert _row(call) == {**_TOOL_RUN, "args_digest": {"word": word}}
-            found = evidence.pop(result_id)
-            assert found.links is not None
-            assert _row(found) == {**_TOOL_RESULT, "content": result}
-            assert found.links.tool_call_id == call.tool_call_id
+            result_row = evidence.pop(result_id)
+            assert result_row.links is not None
+            assert _row(result_row) == {**_TOOL_RESULT, "content": result}
+            assert result_row.links.tool_call_id == call.tool_call_id
         assert calls == {}
         usages = {usage.model_usage_id: usage for usage in session.model_usage}
         stages = ["tool_call", "answer"] if tools else ["answer"]
         assert [usage.stage for usage in usages.values()] == stages * len(QUESTIONS)
-        assert [_row(each) for each in usages.values()] == [_USAGE] * len(usages)
+        assert [_row(usage) for usage in usages.values()] == [_USAGE] * len(usages)
         for output, answer in zip(evidence.values(), ANSWERS, strict=True):
             assert _row(output) == {**_OUTPUT, "content": answer}
             assert output.links is not None
@@ -152,23 +152,23 @@ class Recording(Messages):
         """One piece of it, in the framework's own words: it alone knows how it makes a text of an object."""
         script = [tool_calls([("found", {"word": "lane"})]), text("Two lines. 两条线")]
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (found,))
-        ours = trial.ours(trial.asking(QUESTIONS[:1], way), script, (found,))
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
-        (told,) = (m["content"] for m in ours.bodies[1]["messages"] if m["role"] == "tool")
+        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), script, (found,))
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        (tool_text,) = (m["content"] for m in ce_run.bodies[1]["messages"] if m["role"] == "tool")
         document = trial.document()
         (run,) = document.session.tool_state.tool_calls
         assert (run.tool, run.status) == ("found", ToolCallStatus.SUCCESS)
         results = [e for e in document.evidences.values() if e.type == "tool_result"]
-        assert [each.content for each in results] == [text_of({"content": told})]
-        assert run.result_evidence_ids == [each.evidence_id for each in results]
+        assert [result.content for result in results] == [text_of({"content": tool_text})]
+        assert run.result_evidence_ids == [result.evidence_id for result in results]
 
 
 class Line:
     """What a tool found: an object that tells its JSON, and its words."""
 
-    def __init__(self, said: str) -> None:
-        self.said = said
+    def __init__(self, words: str) -> None:
+        self.said = words
 
     def to_dict(self) -> dict[str, str]:
         return {"said": self.said}
@@ -218,7 +218,7 @@ def _row(row: Any) -> Row:
     return dict(dumped)
 
 
-def _told(body: JsonObject) -> bool:
+def _tells_usage(body: JsonObject) -> bool:
     """Whether the provider told the usage: to a stream only where it was asked."""
     return not body.get("stream") or bool((body.get("stream_options") or {}).get("include_usage"))
 
@@ -226,39 +226,39 @@ def _told(body: JsonObject) -> bool:
 def _messages(document: SessionDocument) -> Iterator[Row]:
     """Messages without times; ids by their place, results by the call that they answer."""
     places = {m.message_id: n for n, m in enumerate(document.session.messages)}
-    asked: dict[str | None, Any] = {}
+    args_by_call_id: dict[str | None, Any] = {}
     contents = {e.evidence_id: e.content for e in document.evidences.values()}
     for message in document.session.messages:
         row = _row(message)
         calls = message.tool_calls or ()
-        asked.update({call.id: call.args for call in calls})
+        args_by_call_id.update({call.id: call.args for call in calls})
         row["parent_id"] = places.get(message.parent_id)
         row["tool_calls"] = [(call.name, call.args) for call in calls]
-        row["tool_call_id"] = asked.get(message.tool_call_id)
+        row["tool_call_id"] = args_by_call_id.get(message.tool_call_id)
         row["refs"] = sorted(contents[ref.evidence_id] for ref in message.refs or ())
         yield row
 
 
-def _expected_messages(asked: Sequence[Sequence[str]]) -> Iterator[Row]:
+def _expected_messages(words_by_question: Sequence[Sequence[str]]) -> Iterator[Row]:
     """The conversation, a message a row: results hang on the call, and so does the answer after them."""
     tip, n = None, 0
-    for question, words, answer in zip(QUESTIONS, asked, ANSWERS, strict=True):
+    for question, words, answer in zip(QUESTIONS, words_by_question, ANSWERS, strict=True):
         results = [lookup(word) for word in words]
-        yield _said("user", question, n, tip)
+        yield _expected_row("user", question, n, tip)
         above = n
         if words:
             calls = [("lookup", {"word": word}) for word in words]
             above = n + 1
-            yield _said("assistant", "", above, n, tool_calls=calls)
-        for place, (word, found) in enumerate(zip(words, results, strict=True), above + 1):
+            yield _expected_row("assistant", "", above, n, tool_calls=calls)
+        for place, (word, result) in enumerate(zip(words, results, strict=True), above + 1):
             args = {"word": word}
-            yield _said("tool", found, place, above, tool_call_id=args, refs=[found])
+            yield _expected_row("tool", result, place, above, tool_call_id=args, refs=[result])
         tip = above + len(words) + 1
-        yield _said("assistant", answer, tip, above, refs=sorted(results))
+        yield _expected_row("assistant", answer, tip, above, refs=sorted(results))
         n = tip + 1
 
 
-def _said(role: str, content: str, place: int, parent: int | None, **others: Any) -> Row:
+def _expected_row(role: str, content: str, place: int, parent: int | None, **others: Any) -> Row:
     empty: Row = {"tool_calls": [], "tool_call_id": None, "refs": []}
     row = {"role": role, "content": content, "seq": place + 1, "parent_id": parent}
     return {**empty, **row, **others}

@@ -75,55 +75,57 @@ class Results(ContractCase):
     ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
         plain = trial.plain(drive, RUN, tools)
-        ours = trial.ours(drive, RUN, tools, config=COMPACT)
-        assert ours.result == plain.result
-        assert [_ids(body) for body in ours.bodies] == [_ids(body) for body in plain.bodies]
-        first, same, changed = _results(ours.bodies[-1])
+        ce_run = trial.ours(drive, RUN, tools, config=COMPACT)
+        assert ce_run.result == plain.result
+        assert [_ids(body) for body in ce_run.bodies] == [_ids(body) for body in plain.bodies]
+        first, same, changed = _results(ce_run.bodies[-1])
         rows = ",".join(f'["HAT{n:03}",{n}]' for n in range(6))
         assert f'"rows":[{rows}]' in first
         assert same == '[the same as the last result of order(order_id="W77") above]'
         assert '{"status":"cancelled"}' in changed
         assert "W77" in changed
-        for before, after in pairwise(map(_results, ours.bodies)):
+        for before, after in pairwise(map(_results, ce_run.bodies)):
             assert after[: len(before)] == before, "what went out is sent in another way"
-        assert count(ours.bodies[-1]) < 0.8 * count(plain.bodies[-1])
+        assert count(ce_run.bodies[-1]) < 0.8 * count(plain.bodies[-1])
 
     @needs("tools")
     def test_without_the_switch_results_go_out_as_the_app_sends_them(
         self, trial: SideBySide, way: Way
     ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
-        plain, ours = trial.plain(drive, RUN, tools), trial.ours(drive, RUN, tools)
-        assert [_results(body) for body in ours.bodies] == [_results(body) for body in plain.bodies]
+        plain, ce_run = trial.plain(drive, RUN, tools), trial.ours(drive, RUN, tools)
+        assert [_results(body) for body in ce_run.bodies] == [
+            _results(body) for body in plain.bodies
+        ]
 
     @needs("tools")
     def test_an_agent_reads_of_its_own_session_what_is_shown_in_part(
         self, trial: SideBySide, way: Way
     ) -> None:
         """Another session's agent, which knows the id, is told that there is nothing."""
-        found: list[str] = []
+        evidence_ids: list[str] = []
 
         def reads(body: JsonObject) -> Answer:
             results = _results(body)
             if not results:
                 return tool_calls([("read_log", {"place": "harbour"})])
             if "fetch_evidence(" in results[-1]:
-                found.append(results[-1].partition('evidence_id="')[2].partition('"')[0])
-                return _fetched(body, found[-1], "60-70")
+                evidence_ids.append(results[-1].partition('evidence_id="')[2].partition('"')[0])
+                return _fetched(body, evidence_ids[-1], "60-70")
             return text("So it is.")
 
         def knows(body: JsonObject) -> Answer:
-            return text("So it is.") if _results(body) else _fetched(body, found[-1])
+            return text("So it is.") if _results(body) else _fetched(body, evidence_ids[-1])
 
-        mine = self._told_of_log(trial, way, reads, SESSION)
-        part, fetched = _results(mine.bodies[-1])
+        own_run = self._told_of_log(trial, way, reads, SESSION)
+        part, fetched = _results(own_run.bodies[-1])
         assert HIDDEN not in part
         assert len(part) < len(read_log("harbour")) / 2
         assert HIDDEN in fetched
         other = self._told_of_log(trial, way, knows, f"{SESSION} 2")
-        nothing = f"There is no evidence {found[-1]} in this conversation."
+        nothing = f"There is no evidence {evidence_ids[-1]} in this conversation."
         assert _results(other.bodies[-1]) == [nothing]
-        assert mine.result == other.result == ["So it is."]
+        assert own_run.result == other.result == ["So it is."]
 
     def _told_of_log(
         self, trial: SideBySide, way: Way, answers: Callable[[JsonObject], Answer], session: str
@@ -133,14 +135,14 @@ class Results(ContractCase):
 
 
 def _fetched(body: JsonObject, evidence_id: str, lines: str = "") -> Answer:
-    names = (each["function"]["name"] for each in body["tools"])
-    asked = {"evidence_id": evidence_id, "lines": lines}
-    return tool_calls([(next(filter(is_fetch, names)), asked)])
+    names = (tool["function"]["name"] for tool in body["tools"])
+    arguments = {"evidence_id": evidence_id, "lines": lines}
+    return tool_calls([(next(filter(is_fetch, names)), arguments)])
 
 
 def _results(body: JsonObject) -> list[str]:
-    return [text_of(each) for each in body["messages"] if each["role"] == "tool"]
+    return [text_of(message) for message in body["messages"] if message["role"] == "tool"]
 
 
 def _ids(body: JsonObject) -> list[str]:
-    return [str(each.get("tool_call_id")) for each in body["messages"] if each["role"] == "tool"]
+    return [str(item.get("tool_call_id")) for item in body["messages"] if item["role"] == "tool"]

@@ -56,31 +56,31 @@ class Transparency(ContractCase):
         for n, body in enumerate(plain.bodies):
             first = body["messages"][0]
             assert (first["role"], text_of(first)) == ("system", SYSTEM), SYSTEM_FIRST
-            asked = 1 + n * len(QUESTIONS) // len(script)
-            assert questions_in(body) == list(QUESTIONS[:asked]), WORD_FOR_WORD
+            question_count = 1 + n * len(QUESTIONS) // len(script)
+            assert questions_in(body) == list(QUESTIONS[:question_count]), WORD_FOR_WORD
 
     def test_with_room_the_provider_gets_the_same_bytes(self, trial: SideBySide, way: Way) -> None:
-        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        plain, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
         assert len(plain.raw) == len(self.talk()[0])
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
 
     def test_with_room_no_message_is_rebuilt(self, trial: SideBySide, way: Way) -> None:
-        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
-        assert len(ours.received) == len(ours.given) == len(self.talk()[0])
-        for received, given in zip(ours.received, ours.given, strict=True):
-            same = [one for one in given if any(one is other for other in received)]
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
+        assert len(ce_run.received) == len(ce_run.given) == len(self.talk()[0])
+        for received, natives in zip(ce_run.received, ce_run.given, strict=True):
+            same = [native for native in natives if any(native is other for other in received)]
             assert list(map(id, same)) == list(map(id, received)), NOT_THE_APP_S
             # A system prompt that is no message of the framework's is made one for us.
-            made = [one for one in given if all(one is not other for other in received)]
-            assert {self.adapter.map_message(one).role for one in made} <= {Role.SYSTEM}
+            new = [native for native in natives if all(native is not other for other in received)]
+            assert {self.adapter.map_message(native).role for native in new} <= {Role.SYSTEM}
 
     @needs("teams")
     def test_a_team_sends_the_same_bytes(self, trial: SideBySide, way: Way) -> None:
-        plain, ours = self.team(trial, way)
+        plain, ce_run = self.team(trial, way)
         assert len(plain.raw) == len(self.team_script) > 2
-        assert ours.result == plain.result
-        assert ours.raw == plain.raw
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
 
     @needs("tools")
     @pytest.mark.parametrize("budget", [900, 2500])
@@ -88,41 +88,41 @@ class Transparency(ContractCase):
         self, trial: SideBySide, way: Way, budget: int
     ) -> None:
         """And the app's own messages stay as they are."""
-        plain, ours = self.reading(trial, way, budget)
-        assert len(ours.bodies) == len(plain.bodies) == 2 * (PAGES + 1)
-        assert ours.result == plain.result
-        for n, (body, whole) in enumerate(zip(ours.bodies, plain.bodies, strict=True)):
+        plain, ce_run = self.reading(trial, way, budget)
+        assert len(ce_run.bodies) == len(plain.bodies) == 2 * (PAGES + 1)
+        assert ce_run.result == plain.result
+        for n, (body, whole) in enumerate(zip(ce_run.bodies, plain.bodies, strict=True)):
             assert count(body) <= budget
             assert text_of(body["messages"][0]).startswith(SYSTEM)
             assert questions_in(body)[-1].endswith(QUESTIONS[n // (PAGES + 1)])
             assert _unpaired(body) == []
             assert _is_subsequence(_ids(body), _ids(whole))
-        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
-        for given, received in zip(ours.given, plain.received, strict=True):
-            self.check_texts(given, received)
+        assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+        for natives, received in zip(ce_run.given, plain.received, strict=True):
+            self.check_texts(natives, received)
 
     def test_over_budget_a_long_talk_fits(self, trial: SideBySide, way: Way) -> None:
         questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
         budget = BudgetConfig(max_input_tokens=150, reserved_reply_tokens=0)
-        drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
+        drive, script = trial.asking(questions, way), [text(f"So {topic}") for topic in questions]
         plain = trial.plain(drive, script)
-        ours = trial.ours(drive, script, budget=budget)
-        assert ours.result == plain.result
-        for question, body, whole in zip(questions, ours.bodies, plain.bodies, strict=True):
+        ce_run = trial.ours(drive, script, budget=budget)
+        assert ce_run.result == plain.result
+        for question, body, whole in zip(questions, ce_run.bodies, plain.bodies, strict=True):
             assert count(body) <= 150
             first, *others = body["messages"]
             assert (first["role"], text_of(first)[: len(SYSTEM)]) == ("system", SYSTEM)
             assert text_of(others[-1]).endswith(question)
-            said = [split(text_of(each)).rest for each in others if each["role"] != "system"]
-            assert _is_subsequence(said[:-1], list(map(text_of, whole["messages"])))
-        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
-        for given, received in zip(ours.given, plain.received, strict=True):
-            self.check_texts(given, received)
+            rests = [split(text_of(other)).rest for other in others if other["role"] != "system"]
+            assert _is_subsequence(rests[:-1], list(map(text_of, whole["messages"])))
+        assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+        for natives, received in zip(ce_run.given, plain.received, strict=True):
+            self.check_texts(natives, received)
 
     def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: SideBySide) -> None:
         """What the engine asks an adapter to make, of each kind of message that the app has."""
-        _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
-        for native in self._parts(native for given in ours.given for native in given):
+        _, ce_run = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
+        for native in self._parts(native for natives in ce_run.given for native in natives):
             before = repr(self.adapter.to_schema(native))
             own = self.adapter.map_message(native)
             steps: list[tuple[Step, str]] = [
@@ -131,8 +131,8 @@ class Transparency(ContractCase):
                 (Extend(0, "before 之前 ", before=True), f"before 之前 {own.content}"),
             ]
             for step, text_ in steps:
-                made = self.adapter.map_message(self.adapter.to_native(step, native))
-                assert made == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
+                new = self.adapter.map_message(self.adapter.to_native(step, native))
+                assert new == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
             assert repr(self.adapter.to_schema(native)) == before, "to_native changed the app's"
         for role in (Role.SYSTEM, Role.USER):
             step = Insert("A fact. 事实", Layer.RETRIEVED, role=role)
@@ -161,12 +161,12 @@ class Transparency(ContractCase):
             budget=BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
         )
         plain = trial.plain(drive, script, (read,))
-        ours = trial.ours(drive, script, (read,), config=config)
-        assert ours.installation is not None
-        report = ours.installation.last_report(SESSION)
+        ce_run = trial.ours(drive, script, (read,), config=config)
+        assert ce_run.installation is not None
+        report = ce_run.installation.last_report(SESSION)
         assert report is not None
         assert report.dropped + report.shortened > 0
-        return plain, ours
+        return plain, ce_run
 
     def _lines(self, natives: list[Any]) -> list[str]:
         """What they say, however it is split: only where it heard tools may an adapter tell results apart."""
@@ -179,20 +179,20 @@ class Transparency(ContractCase):
 
 def _ids(body: JsonObject) -> list[str]:
     """The ids of calls and of results, in the order in which they go out."""
-    found = []
+    ids = []
     for message in body["messages"]:
-        found += [f"call {call['id']}" for call in message.get("tool_calls") or ()]
-        found += [f"result {message['tool_call_id']}"] if message["role"] == "tool" else []
-    return found
+        ids += [f"call {call['id']}" for call in message.get("tool_calls") or ()]
+        ids += [f"result {message['tool_call_id']}"] if message["role"] == "tool" else []
+    return ids
 
 
 def _unpaired(body: JsonObject) -> list[str]:
-    ids = [each.split(" ", 1) for each in _ids(body)]
-    calls = sorted(one for kind, one in ids if kind == "call")
-    results = sorted(one for kind, one in ids if kind == "result")
+    ids = [entry.split(" ", 1) for entry in _ids(body)]
+    calls = sorted(call_id for kind, call_id in ids if kind == "call")
+    results = sorted(call_id for kind, call_id in ids if kind == "result")
     return [] if calls == results else [*calls, *results]
 
 
 def _is_subsequence(some: list[str], every: list[str]) -> bool:
     remaining = iter(every)
-    return all(one in remaining for one in some)
+    return all(item in remaining for item in some)

@@ -40,8 +40,8 @@ class TurnsTaken(Agents):
             else:
                 trial.run(self._atake_turns(targets))
             assert wire.refusals == []
-        named = {f"session of {user}" for user in USERS}
-        assert set(trial.sessions(ephemeral=False)) == named
+        session_ids = {f"session of {user}" for user in USERS}
+        assert set(trial.sessions(ephemeral=False)) == session_ids
         for user in USERS:
             messages = trial.document(f"session of {user}").session.messages
             assert [m.content for m in messages if m.role == "user"] == [
@@ -100,28 +100,28 @@ class TurnsTaken(Agents):
             else:
                 trial.run(self._abegin_beside(*targets))
         for user in USERS:
-            said = [m.content for m in trial.document(f"session of {user}").session.messages]
-            assert {word for word in USERS if word in str(said)} == {user}
-        sent = [str(body["messages"]) for body in wire.bodies]
-        assert [words for words in sent if all(user in words for user in USERS)] == []
+            texts = [m.content for m in trial.document(f"session of {user}").session.messages]
+            assert {word for word in USERS if word in str(texts)} == {user}
+        sent_texts = [str(body["messages"]) for body in wire.bodies]
+        assert [words for words in sent_texts if all(user in words for user in USERS)] == []
 
     def _begin_beside(self, target: Any, other: Any) -> None:
-        one, another = USERS
-        begun, asked = threading.Event(), threading.Event()
+        first_user, second_user = USERS
+        begun_event, asked_event = threading.Event(), threading.Event()
 
         def answers() -> Iterator[str]:
-            with ce_session(f"session of {one}", user_id=""):
-                yield from self.stream(target, f"{one} says 1", "")
-                begun.set()
-                assert asked.wait(60)
-                yield from self.stream(target, f"{one} says 2", "")
+            with ce_session(f"session of {first_user}", user_id=""):
+                yield from self.stream(target, f"{first_user} says 1", "")
+                begun_event.set()
+                assert asked_event.wait(60)
+                yield from self.stream(target, f"{first_user} says 2", "")
 
         def ask() -> None:
-            assert begun.wait(60)
+            assert begun_event.wait(60)
             try:
-                list(self.stream(other, f"{another} says 1", f"session of {another}"))
+                list(self.stream(other, f"{second_user} says 1", f"session of {second_user}"))
             finally:
-                asked.set()
+                asked_event.set()
 
         stream = answers()
         next(stream)
@@ -131,26 +131,26 @@ class TurnsTaken(Agents):
         thread.join()
 
     async def _abegin_beside(self, target: Any, other: Any) -> None:
-        one, another = USERS
-        begun, asked = asyncio.Event(), asyncio.Event()
+        first_user, second_user = USERS
+        begun_event, asked_event = asyncio.Event(), asyncio.Event()
 
         async def answers() -> AsyncIterator[str]:
-            with ce_session(f"session of {one}", user_id=""):
-                async for piece in self.astream(target, f"{one} says 1", ""):
+            with ce_session(f"session of {first_user}", user_id=""):
+                async for piece in self.astream(target, f"{first_user} says 1", ""):
                     yield piece
-                begun.set()
-                await asked.wait()
-                async for piece in self.astream(target, f"{one} says 2", ""):
+                begun_event.set()
+                await asked_event.wait()
+                async for piece in self.astream(target, f"{first_user} says 2", ""):
                     yield piece
 
         async def ask() -> None:
-            await begun.wait()
-            name = f"session of {another}"
+            await begun_event.wait()
+            name = f"session of {second_user}"
             try:
-                async for _ in self.astream(other, f"{another} says 1", name):
+                async for _ in self.astream(other, f"{second_user} says 1", name):
                     pass
             finally:
-                asked.set()
+                asked_event.set()
 
         stream = answers()
         await anext(stream)

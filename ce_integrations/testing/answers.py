@@ -66,10 +66,10 @@ def tool_calls(
 
     Without `ids` each call gets an id that occurs once in the life of the Wire.
     """
-    made = (Call(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls)
+    result = (Call(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls)
     if ids is not None:
-        made = (replace(call, id=one) for call, one in zip(made, ids, strict=True))
-    return Answer(content=content, calls=tuple(made))
+        result = (replace(call, id=call_id) for call, call_id in zip(result, ids, strict=True))
+    return Answer(content=content, calls=tuple(result))
 
 
 def error(status: int, message: str, code: str | None = None) -> Answer:
@@ -175,12 +175,12 @@ class Reply:
 
     def events(self) -> Iterator[JsonObject]:
         """The answer in pieces; the last event carries the usage when the request asks for it."""
-        asked = (self.body.get("stream_options") or {}).get("include_usage")
+        wants_usage = (self.body.get("stream_options") or {}).get("include_usage")
         legacy = "prompt" in self.body
         head = self._head("text_completion" if legacy else "chat.completion.chunk")
         for choice in self._legacy_choices() if legacy else self._chat_choices():
-            yield {**head, "choices": [choice], **({"usage": None} if asked else {})}
-        if asked:
+            yield {**head, "choices": [choice], **({"usage": None} if wants_usage else {})}
+        if wants_usage:
             yield {**head, "choices": [], "usage": self.usage}
 
     def _chat_choices(self) -> Iterator[JsonObject]:
@@ -206,15 +206,15 @@ class Reply:
     def _texts(self) -> list[str]:
         prompt = self.body["prompt"]
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        said = self.answer.content
-        return [default_text({"prompt": one}) if said is None else said for one in prompts]
+        content = self.answer.content
+        return [default_text({"prompt": item}) if content is None else content for item in prompts]
 
     def _finish(self) -> str:
         return "tool_calls" if self.answer.calls else "stop"
 
 
-def _choice(index: int, finish: str | None, **said: Any) -> JsonObject:
-    return {"index": index, **said, "logprobs": None, "finish_reason": finish}
+def _choice(index: int, finish: str | None, **fields: Any) -> JsonObject:
+    return {"index": index, **fields, "logprobs": None, "finish_reason": finish}
 
 
 def _pieces(whole: str) -> Iterator[str]:
@@ -229,10 +229,10 @@ def models() -> JsonObject:
 
 def embeddings(body: JsonObject, prompt_tokens: int) -> JsonObject:
     """Vectors of unit length from the hashes of words: texts that share words lie close."""
-    given = body["input"]
-    inputs = [given] if isinstance(given, str) or isinstance(given[0], int) else given
+    content = body["input"]
+    inputs = [content] if isinstance(content, str) or isinstance(content[0], int) else content
     size = body.get("dimensions") or DIMENSIONS
-    vectors = [_vector(one, size) for one in inputs]
+    vectors = [_vector(item, size) for item in inputs]
     packed = body.get("encoding_format") == "base64"
     data = [
         {"object": "embedding", "index": index, "embedding": _pack(vector) if packed else vector}
@@ -242,9 +242,9 @@ def embeddings(body: JsonObject, prompt_tokens: int) -> JsonObject:
     return {"object": "list", "data": data, "model": body["model"], "usage": usage}
 
 
-def _vector(given: str | list[int], size: int) -> list[float]:
+def _vector(item: str | list[int], size: int) -> list[float]:
     # A Chinese, Japanese or Korean character counts as a word; tokens stand for themselves.
-    words = WORD.findall(given.casefold()) if isinstance(given, str) else map(str, given)
+    words = WORD.findall(item.casefold()) if isinstance(item, str) else map(str, item)
     vector = [0.0] * size
     for word in words:
         digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -178,7 +178,7 @@ def _type(schema: dict[str, Any], indent: int) -> str:
     kind = schema.get("type", "any")
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if isinstance(kind, list):
-        options = [{**schema, "type": one} for one in kind]
+        options = [{**schema, "type": kind_name} for kind_name in kind]
     if options:
         return " | ".join(_type(option, indent) for option in options)
     if kind == "array":

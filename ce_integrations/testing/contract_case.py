@@ -66,7 +66,7 @@ def count(body: JsonObject) -> int:
 
 def questions_in(body: JsonObject) -> list[str]:
     """What a body has of the user, text by text."""
-    return [text_of(each) for each in body["messages"] if each["role"] == "user"]
+    return [text_of(message) for message in body["messages"] if message["role"] == "user"]
 
 
 def echo(body: JsonObject) -> str:
@@ -95,8 +95,8 @@ class ContractCase(FrameworkApps):
 
     @pytest.fixture
     def trial(self) -> Iterator[SideBySide]:
-        with SideBySide(self) as made:
-            yield made
+        with SideBySide(self) as trial:
+            yield trial
 
     def talk(self) -> tuple[Sequence[Answer], Sequence[Tool]]:
         """What the model says in a conversation over `QUESTIONS`, and the tools that it has."""
@@ -121,5 +121,5 @@ def _needs(test: Any) -> tuple[str, ...]:
 
 
 def _ways(test: Any, adapter: Any) -> list[Way]:
-    wanted = getattr(test, "ways", None)
-    return [way for way in adapter.capabilities.ways if wanted is None or way in wanted]
+    wanted_ways = getattr(test, "ways", None)
+    return [way for way in adapter.capabilities.ways if wanted_ways is None or way in wanted_ways]

@@ -136,23 +136,23 @@ class SideBySide:
         before, abefore = Hooks.before_model, Hooks.abefore_model
 
         def before_model(hooks: Any, natives: Any, info: Any) -> Any:
-            with self._seen(natives, info):
+            with self._note_messages(natives, info):
                 return before(hooks, natives, info)
 
         async def abefore_model(hooks: Any, natives: Any, info: Any) -> Any:
-            with self._seen(natives, info):
+            with self._note_messages(natives, info):
                 return await abefore(hooks, natives, info)
 
         self.patch.setattr(Hooks, "before_model", before_model)
         self.patch.setattr(Hooks, "abefore_model", abefore_model)
 
     @contextmanager
-    def _seen(self, natives: list[Any], info: CallInfo) -> Iterator[None]:
-        given = list(natives)
-        self.prepared.append(given)
+    def _note_messages(self, natives: list[Any], info: CallInfo) -> Iterator[None]:
+        before = list(natives)
+        self.prepared.append(before)
         self.told.append(info)
         yield
-        assert list(map(id, natives)) == list(map(id, given)), "the app's own list was changed"
+        assert list(map(id, natives)) == list(map(id, before)), "the app's own list was changed"
 
     # Asking
 
@@ -206,12 +206,12 @@ class SideBySide:
         if not (self.apps.are_alike and isinstance(drive, Asking)) or callable(script):
             return None
         answers = script if isinstance(script, str | Answer | None) else tuple(script)
-        asked = (
+        asking_key = (
             drive.questions,
             drive.way,
             drive.session_id,
         )  # and not the trial, which has an engine
-        return type(self.apps), *asked, answers, tuple(tools)
+        return type(self.apps), *asking_key, answers, tuple(tools)
 
     def ours(
         self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any
@@ -238,7 +238,7 @@ class SideBySide:
         assert wire.refusals == [], "the provider refuses what was sent"
         return AppRun(
             result,
-            [sent.raw for sent in wire.requests],
+            [request.raw for request in wire.requests],
             wire.bodies,
             received=[list(natives) for natives in self.apps.received(target)],
             target=target,
@@ -249,9 +249,9 @@ class SideBySide:
     def document(self, session_id: str = SESSION) -> SessionDocument:
         """A session as it is stored."""
         assert self.engine.sync.flush()
-        found = self.engine.loop.run(self.store.get_session(Scope(session_id=session_id)))
-        assert found is not None, f"nothing is recorded of {session_id!r}"
-        return found
+        document = self.engine.loop.run(self.store.get_session(Scope(session_id=session_id)))
+        assert document is not None, f"nothing is recorded of {session_id!r}"
+        return document
 
     def turns(self, session_id: str = SESSION) -> list[TurnRow]:
         """Its model calls, in order."""
@@ -262,11 +262,11 @@ class SideBySide:
         """The ids of all sessions, with those that nobody named or without them."""
         assert self.engine.sync.flush()
         listed = self.store.list_sessions(user_id=None, ephemeral=ephemeral)
-        return [found.session_id for found in self.engine.loop.run(listed)]
+        return [session.session_id for session in self.engine.loop.run(listed)]
 
 
 def _whole(pieces: list[str], answer: str) -> str:
     """What an app was pushed; what it is given in the end is the last of it."""
-    said = "".join(pieces)
-    assert said.endswith(answer), "the pieces that were pushed are not the answer"
-    return said
+    text = "".join(pieces)
+    assert text.endswith(answer), "the pieces that were pushed are not the answer"
+    return text

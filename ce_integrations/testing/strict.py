@@ -74,7 +74,7 @@ def prompt_faults(body: JsonObject) -> Iterator[Refusal]:
     yield from _model_faults(body)
     prompt = body.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) else prompt
-    if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
+    if not isinstance(prompts, list) or not all(isinstance(text, str) for text in prompts):
         yield Refusal("prompt must be text or an array of texts", "prompt", "invalid_type")
     elif not prompts:
         yield Refusal("prompt is empty", "prompt", "empty_array")
@@ -230,8 +230,8 @@ def _tool_faults(body: JsonObject) -> Iterator[Refusal]:
         yield from _function_faults(tool.get("function"), f"{at}.function")
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "function":
-        known = [{"name": tool["function"]["name"]} for tool in tools]
-        if choice.get("function") not in known:
+        choices = [{"name": tool["function"]["name"]} for tool in tools]
+        if choice.get("function") not in choices:
             yield Refusal(f"tool_choice names no tool: {choice}", "tool_choice", "invalid_value")
 
 

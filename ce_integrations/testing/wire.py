@@ -134,12 +134,12 @@ class Wire:
     @property
     def bodies(self) -> list[JsonObject]:
         """The bodies of all calls of a model, chat and legacy, the refused ones included."""
-        return [sent.body for sent in self.requests if sent.path in {CHAT, COMPLETIONS}]
+        return [request.body for request in self.requests if request.path in {CHAT, COMPLETIONS}]
 
     @property
     def refusals(self) -> list[Refusal]:
         """What was refused and why; scripted errors are not among them."""
-        return [sent.refusal for sent in self.requests if sent.refusal]
+        return [request.refusal for request in self.requests if request.refusal]
 
     def reset(self) -> None:
         """Forgets all requests and starts the script again; ids of calls stay unique."""
@@ -183,8 +183,8 @@ class Wire:
         return self._reply(number, body)
 
     def _faults(self, endpoint: str, body: Any) -> Iterator[Refusal]:
-        known = {f"GET {MODELS}", f"POST {CHAT}", f"POST {COMPLETIONS}", f"POST {EMBEDDINGS}"}
-        if endpoint not in known:
+        endpoints = {f"GET {MODELS}", f"POST {CHAT}", f"POST {COMPLETIONS}", f"POST {EMBEDDINGS}"}
+        if endpoint not in endpoints:
             yield Refusal(f"no such endpoint: {endpoint}", status=404)
         if not isinstance(body, dict):
             yield Refusal("the body is no JSON object")
@@ -203,8 +203,8 @@ class Wire:
         if self._max_tokens is None or (tokens := self._count(body)) <= self._max_tokens:
             return
         # Clients show the message alone, and frameworks tell this error by its first words.
-        found = f"Input tokens exceed the configured limit of {self._max_tokens}: found {tokens}"
-        yield Refusal(found, param, "context_length_exceeded")
+        message = f"Input tokens exceed the configured limit of {self._max_tokens}: found {tokens}"
+        yield Refusal(message, param, "context_length_exceeded")
 
     def _reply(self, number: int, body: JsonObject) -> Response:
         try:

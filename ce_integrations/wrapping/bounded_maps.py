@@ -29,21 +29,21 @@ class BoundedMap(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
-        found = self._items.get(key)
-        if found is not None and 2 * len(self._items) > self._size:  # else nothing goes soon
+        value = self._items.get(key)
+        if value is not None and 2 * len(self._items) > self._size:  # else nothing goes soon
             with self._lock:
                 if key in self._items:
                     self._items.move_to_end(key)
-        return found
+        return value
 
     def put(self, key: K, value: V) -> V:
         """Keep `value` unless there is one already; return the one that is kept."""
         with self._lock:
-            kept = self._items.setdefault(key, value)
+            stored_value = self._items.setdefault(key, value)
             self._items.move_to_end(key)
             while len(self._items) > self._size:
                 self._items.popitem(last=False)
-            return kept
+            return stored_value
 
     def pop(self, key: K) -> V | None:
         with self._lock:
@@ -66,21 +66,21 @@ class ByIdentity(Generic[V]):
         return len(self._held)
 
     def get(self, key: object) -> V | None:
-        held = self._held.get(id(key))
-        return held[1] if held is not None and held[0]() is key else None
+        entry = self._held.get(id(key))
+        return entry[1] if entry is not None and entry[0]() is key else None
 
     def items(self) -> list[tuple[Any, V]]:
         """Objects that live, with their values."""
-        held = ((ref(), value) for ref, value in list(self._held.values()))
-        return [(key, value) for key, value in held if key is not None]
+        entries = ((ref(), value) for ref, value in list(self._held.values()))
+        return [(key, value) for key, value in entries if key is not None]
 
     def put(self, key: object, value: V) -> bool:
         """Keep `value` in the place of another; false for what has no weak references."""
         entries, place = self._held, id(key)
 
-        def forget(gone: weakref.ref[Any]) -> None:
-            held = entries.get(place)
-            if held is not None and held[0] is gone:
+        def forget(reference: weakref.ref[Any]) -> None:
+            entry = entries.get(place)
+            if entry is not None and entry[0] is reference:
                 entries.pop(place, None)
 
         try:

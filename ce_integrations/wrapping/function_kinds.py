@@ -122,9 +122,9 @@ def run_within(
     For wrappers that make something once a call, which `within` could not hand from step to step. A
     generator is inside one `lasting()`, too, from its first step to its end, and what it gives is `heard`.
     """
-    with around() as given:
-        to, named = given if isinstance(given, tuple) else (args, kwargs)
-        result = original(*to, **named)
+    with around() as arguments:
+        positional, keywords = arguments if isinstance(arguments, tuple) else (args, kwargs)
+        result = original(*positional, **keywords)
     if inspect.isawaitable(result):
         return _awaited(result, around)
     if inspect.isgenerator(result):
@@ -155,7 +155,7 @@ def _steps(
                     return end.value
             heard(value)
             try:
-                sent = yield value
+                reply = yield value
             except GeneratorExit:
                 with around():
                     source.close()
@@ -163,7 +163,7 @@ def _steps(
             except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
                 step = partial(source.throw, error)
             else:
-                step = partial(source.send, sent)
+                step = partial(source.send, reply)
 
 
 def _async_generator(
@@ -185,7 +185,7 @@ def _async_generator(
                         return
                 heard(value)
                 try:
-                    sent = yield value
+                    reply = yield value
                 except GeneratorExit:
                     with around():
                         await source.aclose()
@@ -193,7 +193,7 @@ def _async_generator(
                 except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
                     step = partial(source.athrow, error)
                 else:
-                    step = partial(source.asend, sent)
+                    step = partial(source.asend, reply)
 
     return async_generator
 

@@ -64,11 +64,11 @@ class Guard:
         """Remember a fault; false if it has to reach the host, which may itself swallow it."""
         if not isinstance(error, Exception):
             return False
-        ours = isinstance(error, ContextEngineError)
+        is_own = isinstance(error, ContextEngineError)
         code = error.code if isinstance(error, ContextEngineError) else INTERNAL
         fault = Fault(code, type(error).__name__, where, _line(error.__traceback__))
         self.faults.append(fault)
-        if os.environ.get(environment.GUARD) == "raise" or (ours and self.fail == "closed"):
+        if os.environ.get(environment.GUARD) == "raise" or (is_own and self.fail == "closed"):
             return False
         # The text of an exception may quote the host's data: type, code and place must do, but for
         # an option that cannot be, which names the cure.

@@ -71,36 +71,39 @@ def put(
     return undo
 
 
-def _is_same(one: object, other: object) -> bool:
+def _is_same(left: object, right: object) -> bool:
     """Whether two values hold the very same objects; nothing of the host is asked whether it is equal."""
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    return one is other
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_is_same(left[key], right[key]) for key in left)
+    return left is right
 
 
-def is_of(found: object, kind: Kind) -> bool:
+def is_of(subject: object, kind: Kind) -> bool:
     """Whether an object is of a kind; one that cannot even be asked is not."""
     if isinstance(kind, type):
-        return isinstance(found, kind)
+        return isinstance(subject, kind)
     with suppress(Exception):
-        return bool(kind(found))
+        return bool(kind(subject))
     return False
 
 
 def definitions(
-    makers: Mapping[K, Mapping[str, Make]], found: Iterable[object]
+    makers: Mapping[K, Mapping[str, Make]], instances: Iterable[object]
 ) -> Iterator[tuple[type, str, Make]]:
-    """What to hold for methods of these kinds: the classes' own, and those of `found` objects' classes."""
-    subjects = list(found)
+    """What to hold for methods of these kinds: the classes' own, and those of the classes of `instances`."""
+    subjects = list(instances)
     for kind, by_name in makers.items():
         if isinstance(kind, type):
-            kinds: list[type] = [kind, *(type(each) for each in subjects if isinstance(each, kind))]
-            classes = {cls for each in kinds for cls in each.__mro__ if issubclass(cls, kind)}
+            kinds: list[type] = [
+                kind,
+                *(type(subject) for subject in subjects if isinstance(subject, kind)),
+            ]
+            classes = {cls for base in kinds for cls in base.__mro__ if issubclass(cls, kind)}
         else:
-            kinds = [type(each) for each in subjects if is_of(each, kind)]
-            classes = {cls for each in kinds for cls in each.__mro__}
+            kinds = [type(subject) for subject in subjects if is_of(subject, kind)]
+            classes = {cls for base in kinds for cls in base.__mro__}
         for cls in classes:
             yield from _own(cls, by_name)
 
@@ -120,9 +123,9 @@ def all_definitions(makers: Makers) -> Iterator[tuple[Place, str, Make]]:
 
 
 def _concrete(cls: P, by_name: Mapping[str, Make]) -> Iterator[tuple[P, str, Make]]:
-    for found in _own(cls, by_name):
-        if not getattr(vars(cls)[found[1]], "__isabstractmethod__", False):
-            yield found
+    for definition in _own(cls, by_name):
+        if not getattr(vars(cls)[definition[1]], "__isabstractmethod__", False):
+            yield definition
 
 
 def _loaded(base: Place) -> set[Place]:
@@ -180,34 +183,34 @@ class ClassPatches:
     def extend(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> None:
         """Wrap more for one who holds already, each thing once; it goes with what was held last."""
         with self._lock:
-            held = self._holds.get(holder)
-            if held is not None and not held.is_over:
-                self._take_all(wanted, held)
+            hold = self._holds.get(holder)
+            if hold is not None and not hold.is_over:
+                self._take_all(wanted, hold)
 
     def _hold(
         self,
-        wanted: Iterable[tuple[Place, str, Make]],
+        methods: Iterable[tuple[Place, str, Make]],
         holder: object,
         makers: Makers,
     ) -> Callable[[], None]:
-        held = _Hold(makers=makers)
+        hold = _Hold(makers=makers)
         with self._lock:
             self._clear()
             try:
-                self._take_all(wanted, held)
+                self._take_all(methods, hold)
             except BaseException:
-                self._give_back(held)
+                self._give_back(hold)
                 raise
             if makers:
-                self._watching.append(held)
-            self._holds[holder] = held
+                self._watching.append(hold)
+            self._holds[holder] = hold
 
         # Garbage is collected at any moment, under our own lock too: no more than a note is made then.
-        weakref.finalize(holder, self._abandoned.append, held).atexit = False
+        weakref.finalize(holder, self._abandoned.append, hold).atexit = False
 
         def release() -> None:
             with self._lock:
-                self._give_back(held)
+                self._give_back(hold)
                 self._clear()
 
         return release
@@ -215,20 +218,20 @@ class ClassPatches:
     def _born(self, cls: type) -> None:
         """Wrap what is wanted of a class that was made just now."""
         with self._lock:
-            for held in list(self._watching):
-                for base, by_name in held.makers.items():
+            for hold in list(self._watching):
+                for base, by_name in hold.makers.items():
                     if isinstance(base, type) and issubclass(cls, base):
-                        self._take_all(_concrete(cls, by_name), held)
+                        self._take_all(_concrete(cls, by_name), hold)
 
     def _clear(self) -> None:
         while self._abandoned:
             self._give_back(self._abandoned.popleft())
 
-    def _take_all(self, wanted: Iterable[tuple[Place, str, Make]], held: _Hold) -> None:
-        for cls, name, make in wanted:
-            if (cls, name) not in held.places:
+    def _take_all(self, methods: Iterable[tuple[Place, str, Make]], hold: _Hold) -> None:
+        for cls, name, make in methods:
+            if (cls, name) not in hold.places:
                 self._take(cls, name, make)
-                held.places[cls, name] = None
+                hold.places[cls, name] = None
 
     def _take(self, cls: Place, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))
@@ -240,12 +243,12 @@ class ClassPatches:
             self._patches[cls, name] = patch
         patch.holders += 1
 
-    def _give_back(self, held: _Hold) -> None:
-        if held in self._watching:
-            self._watching.remove(held)
-        held.is_over = True
-        while held.places:
-            (cls, name), _ = held.places.popitem()
+    def _give_back(self, hold: _Hold) -> None:
+        if hold in self._watching:
+            self._watching.remove(hold)
+        hold.is_over = True
+        while hold.places:
+            (cls, name), _ = hold.places.popitem()
             patch = self._patches[cls, name]
             patch.holders -= 1
             if patch.holders:

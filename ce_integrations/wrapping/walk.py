@@ -49,65 +49,65 @@ def walk(
     seen: dict[int, object] = {}  # holds on to what it has seen, so that no id is used twice
     waiting: deque[tuple[object, int, bool]] = deque([(root, 0, True)])
     while waiting and len(seen) < MAX_OBJECTS:
-        found, depth, is_own = waiting.popleft()
-        if _is_leaf(found) or id(found) in seen:
+        subject, depth, is_own = waiting.popleft()
+        if _is_leaf(subject) or id(subject) in seen:
             continue
-        seen[id(found)] = found
-        yield found
+        seen[id(subject)] = subject
+        yield subject
         if depth < MAX_DEPTH:
-            for child, child_is_own in _children(found, packages, is_own=is_own):
+            for child, child_is_own in _children(subject, packages, is_own=is_own):
                 if not _is_leaf(child):
                     waiting.append((child, depth + 1, child_is_own))
-            waiting.extend((child, depth + 1, True) for child in more(found))
+            waiting.extend((child, depth + 1, True) for child in more(subject))
 
 
-def _is_leaf(found: object) -> bool:
+def _is_leaf(subject: object) -> bool:
     """Whether nothing is in it that could ask a model: vectors are most of what an index holds."""
-    if isinstance(found, list | tuple) and len(found) >= VECTOR:
-        return isinstance(found[0], int | float) and isinstance(found[-1], int | float)
-    return isinstance(found, _LEAVES)
+    if isinstance(subject, list | tuple) and len(subject) >= VECTOR:
+        return isinstance(subject[0], int | float) and isinstance(subject[-1], int | float)
+    return isinstance(subject, _LEAVES)
 
 
 def _children(
-    found: Any, packages: tuple[str, ...], *, is_own: bool
+    subject: Any, packages: tuple[str, ...], *, is_own: bool
 ) -> Iterator[tuple[object, bool]]:
     """What an object holds, and whether that is the framework's or a callable's own (`is_own`)."""
-    if isinstance(found, Mapping):
-        values: Iterable[object] = list(found.values()) if isinstance(found, dict) else ()
+    if isinstance(subject, Mapping):
+        values: Iterable[object] = list(subject.values()) if isinstance(subject, dict) else ()
         yield from ((value, is_own) for value in values)
-    elif isinstance(found, list | tuple | set | frozenset | deque):
-        yield from ((value, is_own) for value in list(found))
-    elif isinstance(found, FunctionType):
-        yield from ((value, True) for value in _of_function(found))
-    elif isinstance(found, MethodType):
-        yield from ((found.__self__, True), (found.__func__, True))
-    elif isinstance(found, functools.partial):
-        yield from ((value, True) for value in (found.func, found.args, found.keywords))
-    elif _is_of(found, packages):
-        yield from ((value, True) for value in _attributes(found))
+    elif isinstance(subject, list | tuple | set | frozenset | deque):
+        yield from ((value, is_own) for value in list(subject))
+    elif isinstance(subject, FunctionType):
+        yield from ((value, True) for value in _of_function(subject))
+    elif isinstance(subject, MethodType):
+        yield from ((subject.__self__, True), (subject.__func__, True))
+    elif isinstance(subject, functools.partial):
+        yield from ((value, True) for value in (subject.func, subject.args, subject.keywords))
+    elif _is_of(subject, packages):
+        yield from ((value, True) for value in _attributes(subject))
     elif is_own:
         # An object of the app, held by the framework or by a function: one step, no further.
-        yield from ((value, False) for value in _attributes(found))
+        yield from ((value, False) for value in _attributes(subject))
 
 
-def _is_of(found: object, packages: tuple[str, ...]) -> bool:
+def _is_of(subject: object, packages: tuple[str, ...]) -> bool:
     """Whether its class is of the framework, or derived from one: a user's own tool or node."""
-    return any(base.__module__.startswith(packages) for base in type(found).__mro__)
+    return any(base.__module__.startswith(packages) for base in type(subject).__mro__)
 
 
-def _attributes(found: object) -> Iterator[object]:
+def _attributes(subject: object) -> Iterator[object]:
     """Values of instance attributes and slots, never of properties."""
     for name in ("__dict__", "__pydantic_private__"):
         with suppress(Exception):  # a property of that name may raise anything
             # Not by `getattr`: a proxy would ask what it stands for.
-            yield from list((object.__getattribute__(found, name) or {}).values())
-    for cls in type(found).__mro__:
+            yield from list((object.__getattribute__(subject, name) or {}).values())
+    for cls in type(subject).__mro__:
         slots = vars(cls).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             member = vars(cls).get(name)
             if isinstance(member, MemberDescriptorType):
                 try:
-                    yield member.__get__(found, cls)
+                    yield member.__get__(subject, cls)
                 except AttributeError:  # not set
                     continue
 

@@ -73,11 +73,11 @@ def _printable_usage() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = getattr(error, "message", None)
-        if isinstance(said, str) and hasattr(error, "exit_code"):
+        message = getattr(error, "message", None)
+        if isinstance(message, str) and hasattr(error, "exit_code"):
             from ce_engine.apps.present.output import printable  # noqa: PLC0415 - only here
 
-            error.message = printable(said)  # type: ignore[attr-defined] # it was looked up
+            error.message = printable(message)  # type: ignore[attr-defined] # it was looked up
         raise
 
 
@@ -85,21 +85,21 @@ def _made(name: str) -> Any:
     word = f"{name}_" if iskeyword(name) else name.replace("-", "_")
     from ce_engine.apps.cli.audited import audited  # noqa: PLC0415 - only where a command is run
 
-    found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
+    group = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
     from ce_engine.apps.present.output import reported  # noqa: PLC0415 - as above
 
-    if isinstance(found, typer.Typer):
-        for part in found.registered_commands:
+    if isinstance(group, typer.Typer):
+        for part in group.registered_commands:
             # A group is its module's own: made once more in this process, it is wrapped already.
             if part.callback is not None and not hasattr(part.callback, "__wrapped__"):
-                each = part.name or part.callback.__name__
-                part.callback = reported(audited(f"{name} {each}", part.callback))
+                part_name = part.name or part.callback.__name__
+                part.callback = reported(audited(f"{name} {part_name}", part.callback))
     else:
-        command, found = found, typer.Typer(add_completion=False)
-        found.command(name)(reported(audited(name, command)))
-    made = get_command(found)
-    made.name = name
-    return made
+        command, group = group, typer.Typer(add_completion=False)
+        group.command(name)(reported(audited(name, command)))
+    click_command = get_command(group)
+    click_command.name = name
+    return click_command
 
 
 app = typer.Typer(
@@ -115,8 +115,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         from importlib.metadata import version  # noqa: PLC0415 - only here
 
         typer.echo(f"ce {version('ce-integrations')}")
@@ -126,7 +126,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     *,
-    _asked: Annotated[
+    _wants_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:

@@ -59,8 +59,8 @@ def audited(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
         from ce_engine.schema.ids import SystemClock, UuidV4Generator  # noqa: PLC0415
         from ce_engine.schema.scope import Scope  # noqa: PLC0415
 
-        owner = [str(given.get(each) or "") for each in ("account", "user", "project")]
-        session = next((given[each] for each in ("session", "sessions") if given.get(each)), LISTED)
+        owner = [str(given.get(key) or "") for key in ("account", "user", "project")]
+        session = next((given[key] for key in ("session", "sessions") if given.get(key)), LISTED)
         scope = Scope.of_stored(owner[0], owner[1], str(session), owner[2])
         guard = AccessGuard(JsonLinesAudit(log), UuidV4Generator(), SystemClock())
         with operating(guard, f"ce {name}", action, operator(), scope):

@@ -51,12 +51,12 @@ class Check:
 
 def python() -> Check:
     """Whether this Python is one that the release is made for."""
-    found, wanted = platform.python_version(), metadata(DISTRIBUTION)["Requires-Python"] or ""
-    detail = f"{found}, {DISTRIBUTION} {version(DISTRIBUTION)}"
-    if SpecifierSet(wanted).contains(found, prereleases=True):
+    release, specifier = platform.python_version(), metadata(DISTRIBUTION)["Requires-Python"] or ""
+    detail = f"{release}, {DISTRIBUTION} {version(DISTRIBUTION)}"
+    if SpecifierSet(specifier).contains(release, prereleases=True):
         return Check("python", Status.OK, detail)
-    cure = f"Use a Python that is {wanted}, in a fresh environment."
-    return Check("python", Status.FAIL, f"{detail} needs {wanted}", cure)
+    cure = f"Use a Python that is {specifier}, in a fresh environment."
+    return Check("python", Status.FAIL, f"{detail} needs {specifier}", cure)
 
 
 def adapters() -> Iterator[Check]:
@@ -64,9 +64,9 @@ def adapters() -> Iterator[Check]:
     points = sorted(entry_points(group=ADAPTERS_GROUP))
     frameworks: set[str] = set()
     for point in points:
-        check, wanted, advice = _adapter(point)
+        check, names, advice = _adapter(point)
         yield check
-        frameworks.update(wanted)
+        frameworks.update(names)
         yield from advice
     if not frameworks:
         yield Check(
@@ -81,13 +81,13 @@ def adapters() -> Iterator[Check]:
 
 def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
     """A check for each package that these distributions, and those that extend them, want otherwise."""
-    by_name = {canonicalize_name(found.name): found for found in reversed([*distributions()])}
-    ours = {canonicalize_name(name) for name in frameworks}
+    by_name = {canonicalize_name(package.name): package for package in reversed([*distributions()])}
+    own_names = {canonicalize_name(name) for name in frameworks}
     right = 0
-    for name, found in sorted(by_name.items()):
-        wanted = _wanted(found)
-        if name in ours or ours & {canonicalize_name(each.name) for each in wanted}:
-            wrong = [_pin(found, each) for each in wanted if not _is_met(each)]
+    for name, package in sorted(by_name.items()):
+        needs = _wanted(package)
+        if name in own_names or own_names & {canonicalize_name(need.name) for need in needs}:
+            wrong = [_pin(package, need) for need in needs if not _is_met(need)]
             right += not wrong
             yield from wrong
     if right:
@@ -95,29 +95,29 @@ def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
         yield Check("pins", Status.OK, detail)
 
 
-def _wanted(found: Distribution) -> list[Requirement]:
+def _wanted(package: Distribution) -> list[Requirement]:
     """What a distribution asks for here, without extras; nothing where that cannot be read."""
     try:
-        wanted = [Requirement(text) for text in found.requires or ()]
-        return [each for each in wanted if each.marker is None or each.marker.evaluate(PLAIN)]
+        needs = [Requirement(text) for text in package.requires or ()]
+        return [need for need in needs if need.marker is None or need.marker.evaluate(PLAIN)]
     except (InvalidRequirement, UndefinedEnvironmentName):
         return []
 
 
-def _is_met(wanted: Requirement) -> bool:
-    installed = _installed(wanted)
-    return installed is None or wanted.specifier.contains(installed, prereleases=True)
+def _is_met(need: Requirement) -> bool:
+    installed = _installed(need)
+    return installed is None or need.specifier.contains(installed, prereleases=True)
 
 
-def _pin(found: Distribution, wanted: Requirement) -> Check:
+def _pin(package: Distribution, need: Requirement) -> Check:
     """What is not installed as it is asked for; what is not there at all, pip would have brought."""
-    pin = f"{wanted.name}{_range(wanted)}"
+    pin = f"{need.name}{_range(need)}"
     return Check(
-        f"pins {found.name}",
+        f"pins {package.name}",
         Status.WARN,
-        f"{found.name} {found.version} wants {pin}; {_installed(wanted)} is installed",
-        f'pip install "{pin}". If another package needs {_installed(wanted)}, give the app that uses '
-        f"{found.name} an environment of its own",
+        f"{package.name} {package.version} wants {pin}; {_installed(need)} is installed",
+        f'pip install "{pin}". If another package needs {_installed(need)}, give the app that uses '
+        f"{package.name} an environment of its own",
     )
 
 
@@ -158,8 +158,8 @@ def _fetched(name: str, encoding: str) -> Check:
 
 def failed(name: str, error: ContextEngineError) -> Check:
     """A check that failed with an error of ours, which says what is wrong and then the cure."""
-    what, _, cure = str(error).partition(". ")
-    return Check(name, Status.FAIL, f"{what} [{error.code}]", cure or "See the message.")
+    problem, _, cure = str(error).partition(". ")
+    return Check(name, Status.FAIL, f"{problem} [{error.code}]", cure or "See the message.")
 
 
 def _adapter(point: EntryPoint) -> tuple[Check, list[str], list[Check]]:
@@ -169,23 +169,23 @@ def _adapter(point: EntryPoint) -> tuple[Check, list[str], list[Check]]:
         adapter = point.load()
         requires = [Requirement(text) for text in adapter.requires]
     except ImportError as error:
-        if missing := [str(wanted) for wanted in _declared(point) if _installed(wanted) is None]:
+        if missing := [str(need) for need in _declared(point) if _installed(need) is None]:
             return _absent(name, missing), [], []
         return _broken(name, point, error), [point.name], []
     except Exception as error:  # noqa: BLE001 - a stranger's module may fail in any way
         return _broken(name, point, error), [point.name], []
-    absent = [wanted for wanted in requires if _installed(wanted) is None]
+    absent = [need for need in requires if _installed(need) is None]
     if absent and len(absent) == len(requires):
-        return _absent(name, [str(wanted) for wanted in absent]), [], []
-    names = [wanted.name for wanted in requires] or [point.name]
+        return _absent(name, [str(need) for need in absent]), [], []
+    names = [need.name for need in requires] or [point.name]
     return _in_range(name, requires, absent), names, list(_advice(point.name, adapter))
 
 
 def _in_range(name: str, requires: Sequence[Requirement], absent: Sequence[Requirement]) -> Check:
-    wrong = [wanted for wanted in requires if not _is_met(wanted)]
+    wrong = [need for need in requires if not _is_met(need)]
     detail = ", ".join(
-        f"{wanted.name} {_installed(wanted) or 'not installed'} (supported: {_range(wanted)})"
-        for wanted in requires
+        f"{need.name} {_installed(need) or 'not installed'} (supported: {_range(need)})"
+        for need in requires
     )
     if absent or wrong:
         return Check(name, Status.FAIL, detail, _install([*absent, *wrong]))
@@ -202,27 +202,27 @@ def _advice(name: str, adapter: object) -> Iterator[Check]:
 def _declared(point: EntryPoint) -> list[Requirement]:
     """What the adapter's distribution asks for under an extra of the adapter's name."""
     texts = point.dist.requires or [] if point.dist is not None else []
-    wanted = [Requirement(text) for text in texts]
-    chosen = {"extra": point.name}
+    needs = [Requirement(text) for text in texts]
+    extra = {"extra": point.name}
     return [
-        each
-        for each in wanted
-        if each.marker is not None
-        and each.marker.evaluate(chosen)
-        and not each.marker.evaluate({"extra": ""})
+        need
+        for need in needs
+        if need.marker is not None
+        and need.marker.evaluate(extra)
+        and not need.marker.evaluate({"extra": ""})
     ]
 
 
-def _installed(wanted: Requirement) -> str | None:
+def _installed(need: Requirement) -> str | None:
     try:
-        return version(wanted.name)
+        return version(need.name)
     except PackageNotFoundError:
         return None
 
 
-def _absent(name: str, wanted: Sequence[str]) -> Check:
+def _absent(name: str, needs: Sequence[str]) -> Check:
     """A framework that nobody uses here is no fault."""
-    plain = [text.partition(";")[0].strip() for text in wanted]
+    plain = [text.partition(";")[0].strip() for text in needs]
     return Check(name, Status.OK, f"not in use: {', '.join(plain)} not installed")
 
 
@@ -236,10 +236,10 @@ def _broken(name: str, point: EntryPoint, error: Exception) -> Check:
     )
 
 
-def _install(wanted: Sequence[Requirement]) -> str:
-    return "pip install " + " ".join(f'"{each.name}{_range(each)}"' for each in wanted)
+def _install(needs: Sequence[Requirement]) -> str:
+    return "pip install " + " ".join(f'"{need.name}{_range(need)}"' for need in needs)
 
 
-def _range(wanted: Requirement) -> str:
+def _range(need: Requirement) -> str:
     """The versions, lower bound first."""
-    return ",".join(sorted(map(str, wanted.specifier), reverse=True))
+    return ",".join(sorted(map(str, need.specifier), reverse=True))

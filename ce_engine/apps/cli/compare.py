@@ -87,17 +87,17 @@ def compare(  # noqa: PLR0913 - one parameter an option
     span = (time_of(since), time_of(until))
     if html:
         refuse_to_overwrite(html)
-    found, where = asyncio.run(
+    calls, where = asyncio.run(
         _read(store, sessions or [], account, user, span, by, quiet=as_json or as_csv)
     )
-    comparison = compared(found, by, table)
+    comparison = compared(calls, by, table)
     if html:
         _write_page(html, comparison)
     if as_json:
         print_json(_plain(comparison))
     elif as_csv:
         typer.echo(csv_text(comparison), nl=False)
-    elif found:
+    elif calls:
         _print(console(), comparison)
     else:
         print_under(console(), 0, where)
@@ -105,7 +105,7 @@ def compare(  # noqa: PLR0913 - one parameter an option
 
 async def _read(
     url: str | None,
-    wanted: list[str],
+    session_ids: list[str],
     account: str,
     user: str | None,
     span: tuple[str, str],
@@ -115,7 +115,7 @@ async def _read(
 ) -> tuple[list[CallRecord], str]:
     """The calls; where there are none, what to say instead."""
     async with reading(url) as store:
-        infos = await _sessions(store, wanted, account, user)
+        infos = await _sessions(store, session_ids, account, user)
         since, until = span
         tags = by.startswith(TAG)
         with bar("reading", len(infos), hidden=quiet) as advance:
@@ -124,21 +124,21 @@ async def _read(
             )
         if calls:
             return calls, ""
-        said = f"no calls of account {account!r} in {store.url}"
+        lead = f"no calls of account {account!r} in {store.url}"
         if infos:
             return (
                 calls,
-                f"{said} , of these sessions and this time: `ce sessions --all` lists all, with their times",
+                f"{lead} , of these sessions and this time: `ce sessions --all` lists all, with their times",
             )
-        return calls, f"{said}: {await missing_hints.of_nothing(store, account)}"
+        return calls, f"{lead}: {await missing_hints.of_nothing(store, account)}"
 
 
 async def _sessions(
-    store: Store, wanted: list[str], account: str, user: str | None
+    store: Store, session_ids: list[str], account: str, user: str | None
 ) -> list[SessionInfo]:
-    if not wanted:
+    if not session_ids:
         return await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-    names = dict.fromkeys(wanted)
+    names = dict.fromkeys(session_ids)
     return [await find_session(store, name, account=account, user=user) for name in names]
 
 
@@ -164,9 +164,9 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
 def _print(screen: Console, comparison: Comparison) -> None:
     """A column a group; where there is no room for all, one table below the other."""
     total = comparison.total
-    what = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
+    counts = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
     span = f"{moment(comparison.first_at)} to {moment(comparison.last_at)} UTC"
-    print_under(screen, 0, f"{what} by {subject(comparison.by)}, {span}", style="bold")
+    print_under(screen, 0, f"{counts} by {subject(comparison.by)}, {span}", style="bold")
     columns = [(shown(name), figures) for name, figures in comparison.groups.items()]
     if len(columns) > 1:
         columns.append(("all", total))
@@ -177,15 +177,15 @@ def _print(screen: Console, comparison: Comparison) -> None:
         for place, head in enumerate(heads)
     ]
     first = max(len(line.title) for line, _ in rows) + GAP
-    for chosen in _parts(widths, screen.width - first):
+    for part in _parts(widths, screen.width - first):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
         table.add_column(subject(comparison.by), no_wrap=True)
-        for place in chosen:
+        for place in part:
             table.add_column(Text(heads[place]), justify="right", no_wrap=True)
         for line, texts in rows:
             cells = [
                 Text(texts[place], style="bold red" if line.bad(columns[place][1]) else "")
-                for place in chosen
+                for place in part
             ]
             table.add_row(Text(line.title), *cells)
         screen.print(table)

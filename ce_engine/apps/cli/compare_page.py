@@ -32,7 +32,7 @@ def page(comparison: Comparison) -> str:
     by = _safe(subject(comparison.by))
     total = comparison.total
     span = f", {moment(comparison.first_at)} to {moment(comparison.last_at)} UTC"
-    what = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
+    counts = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
     charts = "".join(map(_panel, panels(comparison, rows)))
     parts = [
         "<!doctype html>",
@@ -42,7 +42,7 @@ def page(comparison: Comparison) -> str:
         f"<title>Model calls by {by}</title>",
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head><body>",
         f"<h1>Model calls by {by}</h1>",
-        f'<p class="soft">{what}{span if comparison.first_at else ""}</p>',
+        f'<p class="soft">{counts}{span if comparison.first_at else ""}</p>',
         f'<div class="tiles">{"".join(map(_tile, tiles(comparison)))}</div>',
         f'<div class="panels">{charts}{_table(comparison, rows)}</div>',
         "</body></html>",
@@ -59,8 +59,8 @@ def _name(name: str) -> str:
 
 
 def _tile(tile: Tile) -> str:
-    value, what = _safe(tile.value), _safe(tile.what)
-    return f'<div class="card tile"><b>{value}</b><span class="soft">{what}</span></div>'
+    value, caption = _safe(tile.value), _safe(tile.what)
+    return f'<div class="card tile"><b>{value}</b><span class="soft">{caption}</span></div>'
 
 
 def _panel(panel: Panel) -> str:
@@ -86,9 +86,9 @@ def _bar(bar: Bar) -> str:
     return f'<div class="row"><div class="name">{name}</div>{drawn}</div>'
 
 
-def _range(found: Range) -> str:
-    low, high = 98 * found.low + 1, 98 * found.high + 1
-    kind = "first" if found.kind == "cached" else ""
+def _range(span: Range) -> str:
+    low, high = 98 * span.low + 1, 98 * span.high + 1
+    kind = "first" if span.kind == "cached" else ""
     return (
         f'<div class="range {kind}"><i style="left:{low:.2f}%;width:{high - low:.2f}%"></i>'
         f'<b style="left:{low:.2f}%"></b><b style="left:{high:.2f}%"></b></div>'
@@ -103,10 +103,10 @@ def _table(comparison: Comparison, rows: Sequence[Row]) -> str:
         f"{''.join(_cell(line.text, line.bad, figures) for _, figures in columns)}</tr>"
         for line in lines(comparison)
     )
-    told = list(notes(comparison))
+    remarks = list(notes(comparison))
     if hidden := len(comparison.groups) - len(rows):
-        told.append(f"{number(hidden)} groups with fewer tokens are in --json and --csv only")
-    items = "".join(f"<li>{_safe(note)}</li>" for note in told)
+        remarks.append(f"{number(hidden)} groups with fewer tokens are in --json and --csv only")
+    items = "".join(f"<li>{_safe(note)}</li>" for note in remarks)
     items = f'<ul class="soft">{items}</ul>' if items else ""
     return (
         '<section class="card wide"><h2>All figures</h2><div class="scroll"><table>'

@@ -78,13 +78,13 @@ def list_(
 ) -> None:
     """List the constraints, or those of a kind, in the order in which they go out."""
     scope = _scope(account, user, project)
-    found, standing, digest = _run(store, lambda engine: _listed(engine, scope, forged=forged))
+    items, standing, digest = _run(store, lambda engine: _listed(engine, scope, forged=forged))
     if kind is not None:  # not all that there is to look at
-        found, digest = [each for each in found if each.kind == kind], ""
-    _print(found, standing, digest, as_json=as_json)
+        items, digest = [constraint for constraint in items if constraint.kind == kind], ""
+    _print(items, standing, digest, as_json=as_json)
     if as_json:
         return
-    if not found:
+    if not items:
         console().print(
             "no constraints of this user in this project: `ce constraints add TEXT` adds one"
         )
@@ -193,8 +193,8 @@ def accept(  # noqa: PLR0913 - one parameter an option
         )
     scope, ids = _scope(account, user, project), constraint_ids or []
     if not yes:
-        found, standing, now = _run(store, lambda engine: _listed(engine, scope, forged=True))
-        _ask(found, standing, ids)
+        items, standing, now = _run(store, lambda engine: _listed(engine, scope, forged=True))
+        _ask(items, standing, ids)
         digest = digest or now
     _print(
         _run(store, lambda engine: engine.constraints.accept(scope, ids, shown=digest)),
@@ -208,23 +208,23 @@ async def _listed(
     """The constraints, how they stand, and where somebody is to accept them, the digest of what is shown."""
     setting = await engine.loop.share(engine.store.get_setting(scope, CONSTRAINTS))
     standing = setting.standing if setting is not None else Standing.INTACT
-    found: Sequence[Constraint] = []
+    items: Sequence[Constraint] = []
     try:
-        found = await engine.constraints.list(scope, forged=forged)
+        items = await engine.constraints.list(scope, forged=forged)
     except SchemaValidationError:
         if not forged:
             raise
         console(err=True).print("what is stored as constraints can be read by nobody")
     is_open = standing is not Standing.INTACT
-    return found, standing, shown_digest(engine.store.secret, scope, found) if is_open else ""
+    return items, standing, shown_digest(engine.store.secret, scope, items) if is_open else ""
 
 
-def _ask(found: Sequence[Constraint], standing: Standing, ids: Sequence[str]) -> None:
-    for each in found:
-        what = "keep  " if each.constraint_id in ids else "delete"
-        _print_line(console(err=True), f"{what}  {_line(each, standing)}")
-    kept = sum(each.constraint_id in ids for each in found)
-    typer.confirm(f"Have {kept} hold as set, and delete {len(found) - kept}?", abort=True, err=True)
+def _ask(items: Sequence[Constraint], standing: Standing, ids: Sequence[str]) -> None:
+    for constraint in items:
+        fate = "keep  " if constraint.constraint_id in ids else "delete"
+        _print_line(console(err=True), f"{fate}  {_line(constraint, standing)}")
+    hits = sum(constraint.constraint_id in ids for constraint in items)
+    typer.confirm(f"Have {hits} hold as set, and delete {len(items) - hits}?", abort=True, err=True)
 
 
 def _scope(account: str, user: str, project: str) -> Scope:
@@ -240,7 +240,7 @@ def _run(url: str | None, work: Callable[[ContextEngine], Awaitable[T]]) -> T:
 
 
 def _print(
-    found: Sequence[Constraint],
+    items: Sequence[Constraint],
     standing: Standing | None = None,
     digest: str = "",
     *,
@@ -249,24 +249,24 @@ def _print(
     if as_json:
         more: dict[str, str] = {} if standing is None else {"standing": standing}
         more |= {"digest": digest} if digest else {}
-        print_json([{**each.model_dump(mode="json"), **more} for each in found])
+        print_json([{**constraint.model_dump(mode="json"), **more} for constraint in items])
         return
-    for each in found:
-        _print_line(console(), _line(each, standing))
+    for constraint in items:
+        _print_line(console(), _line(constraint, standing))
 
 
-def _line(each: Constraint, standing: Standing | None) -> str:
-    marks = [*([each.kind] if each.kind else []), str(each.priority)]
-    marks += ["derived"] if each.derived else []
-    marks += [f"{each.redacted} redacted"] if each.redacted else []
+def _line(constraint: Constraint, standing: Standing | None) -> str:
+    marks = [*([constraint.kind] if constraint.kind else []), str(constraint.priority)]
+    marks += ["derived"] if constraint.derived else []
+    marks += [f"{constraint.redacted} redacted"] if constraint.redacted else []
     marks += _MARKS.get(standing, [])
-    return f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
+    return f"{constraint.constraint_id}  {' '.join(constraint.text.split())}  ({', '.join(marks)})"
 
 
 def _print_line(screen: Console, line: str) -> None:
     """Print all that a model would read of it, what a terminal shows nothing of too."""
-    shown = "".join(
-        each.encode("unicode_escape").decode() if category(each) in _UNSEEN else each
-        for each in printable(line)
+    text = "".join(
+        character.encode("unicode_escape").decode() if category(character) in _UNSEEN else character
+        for character in printable(line)
     )
-    screen.print(shown, markup=False, highlight=False, soft_wrap=True)
+    screen.print(text, markup=False, highlight=False, soft_wrap=True)

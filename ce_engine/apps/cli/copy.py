@@ -116,10 +116,10 @@ def share_secret(store: Store, source: str, target: str) -> None:
     if secret.from_environment() is not None:
         return
     try:
-        path, mine = local_path(target), local_path(source)
+        path, source_path = local_path(target), local_path(source)
     except StoreUrlError:
         return
-    if not secret.is_there(mine):
+    if not secret.is_there(source_path):
         raise ConfigError(
             f"the secret of {source} is not here: put its key file back beside it, or set CE_SECRET"
         )

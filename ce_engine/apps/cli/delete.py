@@ -107,28 +107,28 @@ def delete(  # noqa: PLR0913 - one parameter an option
         )
     check = DeletionCheck([store or DEFAULT, originals]) if verify else None
     urls = (store, originals)
-    deleted, made = DeletionReport(), None
+    deleted, search = DeletionReport(), None
     if not is_rest:
         work = _delete(urls, account, user, session, evidence, yes=yes, check=check, quiet=as_json)
-        deleted, made = asyncio.run(work)
+        deleted, search = asyncio.run(work)
     if rewrite:
         deleted = asyncio.run(_rewritten(deleted, urls, quiet=as_json))
     if as_json:
-        print_json(deleted.model_dump() | ({"search": _plain(made)} if made else {}))
+        print_json(deleted.model_dump() | ({"search": _plain(search)} if search else {}))
     else:
-        _print(deleted, made)
-    if deleted.bytes_left or (made is not None and made.found):
+        _print(deleted, search)
+    if deleted.bytes_left or (search is not None and search.found):
         raise typer.Exit(1)
 
 
-def _print(deleted: DeletionReport, made: Search | None) -> None:
+def _print(deleted: DeletionReport, search: Search | None) -> None:
     screen = console()
     screen.print(f"deleted {_told(deleted)}")
     if deleted.cleared:
         screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
     for answer in deleted.derived:
         screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
-    for line in words(made) if made else ():
+    for line in words(search) if search else ():
         screen.print(printable(line))
     if deleted.bytes_left:
         typer.echo(printable(f"error [{DeletedBytesError.code}]: {deleted.bytes_left}"), err=True)
@@ -185,10 +185,10 @@ async def _of_user(
     engine: ContextEngine, account: str, user: str, *, yes: bool
 ) -> tuple[list[Scope], Delete]:
     store = engine.store
-    found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-    _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
-    plain = [Scope.of_stored(account, user, info.session_id) for info in found]
-    return [await with_project(store, each) for each in plain], lambda: engine.delete_user_data(
+    infos = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
+    _confirm(f"the data of user {user!r}: {_told(_sum(infos))}", yes=yes)
+    plain = [Scope.of_stored(account, user, info.session_id) for info in infos]
+    return [await with_project(store, scope) for scope in plain], lambda: engine.delete_user_data(
         account, user
     )
 
@@ -214,8 +214,8 @@ async def _of_session(
         return scope, lambda: engine.delete_session(scope)
     scope = await find_scope(store, session, account=account, user=info.user_id)
     if evidence is None:
-        what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
-        _confirm(what, yes=yes)
+        target = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
+        _confirm(target, yes=yes)
         return scope, lambda: engine.delete_session(scope)
     if await store.get_evidence(scope, evidence) is None:
         raise EvidenceNotFoundError(
@@ -226,20 +226,20 @@ async def _of_session(
     return scope, lambda: engine.delete_evidence(scope, evidence)
 
 
-def _plain(made: Search) -> dict[str, Any]:
-    places = [{"path": left.path, "byte": left.offset} for left in made.found]
-    return {"files": made.files, "bytes": made.bytes, "values": made.values, "left": places}
+def _plain(search: Search) -> dict[str, Any]:
+    places = [{"path": left.path, "byte": left.offset} for left in search.found]
+    return {"files": search.files, "bytes": search.bytes, "values": search.values, "left": places}
 
 
-def _confirm(what: str, *, yes: bool) -> None:
+def _confirm(target: str, *, yes: bool) -> None:
     if not yes:
-        typer.confirm(printable(f"Delete {what}?"), abort=True, err=True)
+        typer.confirm(printable(f"Delete {target}?"), abort=True, err=True)
 
 
-def _sum(found: Sequence[SessionInfo]) -> DeletionReport:
+def _sum(infos: Sequence[SessionInfo]) -> DeletionReport:
     names = ("messages", "evidences", "tool_calls", "turns")
-    sums = {name: sum(getattr(info, name) for info in found) for name in names}
-    return DeletionReport(sessions=len(found), **sums)
+    sums = {name: sum(getattr(info, name) for info in infos) for name in names}
+    return DeletionReport(sessions=len(infos), **sums)
 
 
 def _told(deleted: DeletionReport) -> str:

@@ -36,8 +36,8 @@ class DeletionCheck:
         """Note what is there, before it is deleted."""
         for scope in scopes:
             if evidence is not None:
-                found = await store.get_evidence(scope, evidence)
-                self._texts |= spelled([found.content] if found is not None else [])
+                piece = await store.get_evidence(scope, evidence)
+                self._texts |= spelled([piece.content] if piece is not None else [])
                 continue
             document = await store.get_session(scope)
             if document is not None:
@@ -46,31 +46,31 @@ class DeletionCheck:
 
     async def made(self, store: Store, *, quiet: bool) -> Search:
         """Search every byte for it; what another session says as well is none of it."""
-        gone = self._before - self._values()
-        paths = sum(len(each.paths()) for each in self._files)
+        gone_values = self._before - self._values()
+        paths = sum(len(store_files.paths()) for store_files in self._files)
         with bar("searching", paths, hidden=quiet) as advance:
-            made = search(self._files, gone | self._texts, advance)
-        doubtful = {left.value for left in made.found} - gone
+            result = search(self._files, gone_values | self._texts, advance)
+        doubtful = {left.value for left in result.found} - gone_values
         others = await _said_by_others(store, doubtful) if doubtful else set()
-        found = [left for left in made.found if left.value not in others]
-        return Search(made.files, made.bytes, made.values, found)
+        leftovers = [left for left in result.found if left.value not in others]
+        return Search(result.files, result.bytes, result.values, leftovers)
 
     def _values(self) -> set[bytes]:
-        return set().union(*(each.values() for each in self._files))
+        return set().union(*(store_files.values() for store_files in self._files))
 
 
 async def _said_by_others(store: Store, values: set[bytes]) -> set[bytes]:
     """Those that stand in a session that is there."""
     from ce_engine.schema.scope import Scope  # noqa: PLC0415 - brings pydantic
 
-    found: set[bytes] = set()
+    matches: set[bytes] = set()
     for key in await store.list_keys():
         chain = await store.chain(Scope.of_stored(*key))
         project = chain.head.project_id if chain is not None else ""
         document = await store.get_session(Scope.of_stored(*key, project))
         if document is not None:
-            found |= values & spelled(_texts(document.model_dump(mode="json")))
-    return found
+            matches |= values & spelled(_texts(document.model_dump(mode="json")))
+    return matches
 
 
 def _texts(value: Any, *, said: bool = False) -> Iterator[str]:
@@ -79,25 +79,25 @@ def _texts(value: Any, *, said: bool = False) -> Iterator[str]:
         if said:
             yield value
     elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _texts(each, said=said or name in _SAID)
+        for name, item in value.items():
+            yield from _texts(item, said=said or name in _SAID)
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each, said=said)
+        for item in value:
+            yield from _texts(item, said=said)
 
 
-def words(made: Search) -> list[str]:
+def words(result: Search) -> list[str]:
     """What the search came to, in lines."""
     looked = (
-        f"{number(made.bytes)} bytes of {number(made.files)} files searched for {number(made.values)} "
+        f"{number(result.bytes)} bytes of {number(result.files)} files searched for {number(result.values)} "
         f"values of {LEAST} bytes and more"
     )
-    if not made.found:
+    if not result.found:
         return [f"{looked}: none is left"]
-    more = len(made.found) - SHOWN
+    more = len(result.found) - SHOWN
     return [
-        f"{looked}: {number(len(made.found))} are left",
-        *(_place(left) for left in made.found[:SHOWN]),
+        f"{looked}: {number(len(result.found))} are left",
+        *(_place(left) for left in result.found[:SHOWN]),
         *([f"and {number(more)} more"] if more > 0 else []),
     ]
 

@@ -166,7 +166,7 @@ def _load(framework: str, points: dict[str, EntryPoint]) -> Demo:
             f"{', '.join(sorted(points)) or 'none'}. Choose with --framework NAME."
         )
     try:
-        found = point.load()
+        candidate = point.load()
     except ImportError as error:
         if _top(error.name or "") == _top(point.module):
             raise AdapterError(
@@ -176,12 +176,12 @@ def _load(framework: str, points: dict[str, EntryPoint]) -> Demo:
             f"the demo of {framework} needs what is not installed ({error}). "
             'Run: pip install "ce-integrations[demo]"'
         ) from error
-    if not isinstance(found, Demo):
+    if not isinstance(candidate, Demo):
         raise AdapterError(
-            f"the entry point {point.value!r} is a {type(found).__name__}; expected an object with "
+            f"the entry point {point.value!r} is a {type(candidate).__name__}; expected an object with "
             "run(options, progress), see ce_engine.apps.cli.demo.Demo"
         )
-    return found
+    return candidate
 
 
 def _top(module: str) -> str:
@@ -199,22 +199,22 @@ def _progress() -> Iterator[Progress]:
     with Bar(*columns, TextColumn("{task.description}", markup=False), console=screen) as bar:
         task = bar.add_task("", total=None)
 
-        def tell(done: int, total: int, what: str) -> None:
-            what = clipped(what, ACTIVITY_CELLS)
-            bar.update(task, completed=done, total=total, description=what)
+        def tell(done: int, total: int, activity: str) -> None:
+            activity = clipped(activity, ACTIVITY_CELLS)
+            bar.update(task, completed=done, total=total, description=activity)
 
         yield tell
 
 
 def _notes(write: Callable[[str], None]) -> Progress:
     """Progress as lines, at every tenth of the whole."""
-    written = -1
+    last_step = -1
 
-    def tell(done: int, total: int, what: str) -> None:  # noqa: ARG001 - for a bar only
-        nonlocal written
+    def tell(done: int, total: int, activity: str) -> None:  # noqa: ARG001 - for a bar only
+        nonlocal last_step
         step = NOTES * done // max(total, 1)
-        if step != written:
-            written = step
+        if step != last_step:
+            last_step = step
             write(f"turn {done} of {total}")
 
     return tell
@@ -246,8 +246,8 @@ def _print(framework: str, result: DemoResult) -> None:
         mark = "ok  " if question.ok else "lost"
         print_under(screen, INDENT, f"{mark} {question.question}")
         if not question.ok:
-            said = f"expected {question.expected!r}, answered {question.answer!r}"
-            print_under(screen, INDENT + 5, clipped(said, ANSWER_CELLS))
+            line = f"expected {question.expected!r}, answered {question.answer!r}"
+            print_under(screen, INDENT + 5, clipped(line, ANSWER_CELLS))
     _print_next(screen, result)
 
 

@@ -41,7 +41,7 @@ def doctor(
     # Only this command pays for what they import.
     from ce_engine.apps.cli import checks, store_checks  # noqa: PLC0415
 
-    found = [
+    results = [
         checks.python(),
         *checks.adapters(),
         *checks.variables(),
@@ -50,15 +50,15 @@ def doctor(
         *(store_checks.originals(originals, store or DEFAULT) if originals else ()),
     ]
     if as_json:
-        print_json([asdict(check) for check in found])
+        print_json([asdict(check) for check in results])
     else:
-        _print(console(), found)
-    if any(check.status is checks.Status.FAIL for check in found):
+        _print(console(), results)
+    if any(check.status is checks.Status.FAIL for check in results):
         raise typer.Exit(1)
 
 
-def _print(screen: Console, found: Sequence[Check]) -> None:
-    for check in found:
+def _print(screen: Console, results: Sequence[Check]) -> None:
+    for check in results:
         mark = Text(f"{check.status.value:<{INDENT}}", style=STYLES[check.status])
         print_under(screen, INDENT, f"{check.check}: {check.detail}", before=mark)
         if check.cure:

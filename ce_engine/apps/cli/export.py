@@ -43,27 +43,27 @@ def export(
 
     Without --to it is printed. `ce schema export` describes it.
     """
-    found = asyncio.run(_exported(store, account, user, quiet=as_json))
-    if not found.sessions and not found.settings:
+    user_export = asyncio.run(_exported(store, account, user, quiet=as_json))
+    if not user_export.sessions and not user_export.settings:
         typer.echo(
             f"nothing of user {user!r} in account {account!r}: `ce sessions --all` lists whose there is",
             err=True,
         )
     if to is None:
-        print_json(json.loads(_as_json(found)))
+        print_json(json.loads(_as_json(user_export)))
         return
-    _write(to, found)
-    messages = sum(len(each.document.session.messages) for each in found.sessions)
+    _write(to, user_export)
+    messages = sum(len(session.document.session.messages) for session in user_export.sessions)
     counts = {
-        "sessions": len(found.sessions),
+        "sessions": len(user_export.sessions),
         "messages": messages,
-        "settings": len(found.settings),
+        "settings": len(user_export.settings),
     }
     if as_json:
         print_json(counts | {"file": str(to)})
     else:
-        told = ", ".join(f"{number(count)} {name}" for name, count in counts.items())
-        typer.echo(f"{told} written to {to}")
+        summary = ", ".join(f"{number(count)} {name}" for name, count in counts.items())
+        typer.echo(f"{summary} written to {to}")
 
 
 async def _exported(url: str | None, account: str, user: str, *, quiet: bool) -> UserExport:
@@ -72,14 +72,14 @@ async def _exported(url: str | None, account: str, user: str, *, quiet: bool) ->
             return await engine.export_user_data(account, user)
 
 
-def _write(path: Path, found: UserExport) -> None:
+def _write(path: Path, user_export: UserExport) -> None:
     """Write it whole, or leave nothing there."""
-    write_new(path, (_as_json(found) + "\n").encode("utf-8"))
+    write_new(path, (_as_json(user_export) + "\n").encode("utf-8"))
 
 
-def _as_json(found: UserExport) -> str:
+def _as_json(user_export: UserExport) -> str:
     """All in escapes where somebody sent half of a surrogate pair, which UTF-8 has none of."""
     try:
-        return found.model_dump_json(indent=1)
+        return user_export.model_dump_json(indent=1)
     except ValueError:
-        return json.dumps(found.model_dump(), indent=1)
+        return json.dumps(user_export.model_dump(), indent=1)

@@ -44,11 +44,11 @@ def handover(
 
     With --json, an object as `ce schema handover` describes it, to be given to whoever takes over.
     """
-    found = asyncio.run(_handover(store, session, account, user, turn))
+    run = asyncio.run(_handover(store, session, account, user, turn))
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(run.model_dump(mode="json"))
     else:
-        _print(console(), found)
+        _print(console(), run)
 
 
 async def _handover(
@@ -59,27 +59,27 @@ async def _handover(
         return await engine.handover(scope, turn)
 
 
-def _print(screen: Console, found: Handover) -> None:
-    head = f"turn {found.turn}  {short_id(found.turn_id)}: {found.status}"
+def _print(screen: Console, run: Handover) -> None:
+    head = f"turn {run.turn}  {short_id(run.turn_id)}: {run.status}"
     screen.print(Text(printable(head), style="bold"))
-    print_under(screen, 2, clipped(found.asked, 3 * screen.width), before="asked ")
-    for trigger in found.triggers:
-        said = ", ".join(f"{name} {value}" for name, value in trigger.items() if value)
-        print_under(screen, 2, said, before="! ")
-    print_columns(screen, ("status", "step", "what", "id"), list(_rows(found)), narrow="what")
-    if any(step.status == "open" for step in found.steps):
+    print_under(screen, 2, clipped(run.asked, 3 * screen.width), before="asked ")
+    for trigger in run.triggers:
+        facts = ", ".join(f"{name} {value}" for name, value in trigger.items() if value)
+        print_under(screen, 2, facts, before="! ")
+    print_columns(screen, ("status", "step", "what", "id"), list(_rows(run)), narrow="what")
+    if any(step.status == "open" for step in run.steps):
         print_under(
             screen, 0, "open: it began, and no end was recorded. Look before it is repeated."
         )
-    print_under(screen, 0, f"The input again: ce replay {found.session_id} --turn {found.turn}")
+    print_under(screen, 0, f"The input again: ce replay {run.session_id} --turn {run.turn}")
 
 
-def _rows(found: Handover) -> Iterator[tuple[object, ...]]:
-    for step in found.steps:
+def _rows(run: Handover) -> Iterator[tuple[object, ...]]:
+    for step in run.steps:
         if step.kind == "model_call":
             tried = f", {step.attempts} attempts" if step.attempts > 1 else ""
-            what = f"model call{tried}"
+            action = f"model call{tried}"
         else:
-            what = f"{step.name}({arguments(step.args)})"
-        said = "; ".join([what, *step.errors])
-        yield step.status, step.kind.replace("_", " "), printable(said), short_id(step.id)
+            action = f"{step.name}({arguments(step.args)})"
+        text = "; ".join([action, *step.errors])
+        yield step.status, step.kind.replace("_", " "), printable(text), short_id(step.id)

@@ -101,20 +101,20 @@ def import_(
     url = store or DEFAULT
     if scheme_of(url) == "memory":
         raise ConfigError(f"{MEMORY} ends with its process: name a store that stays with --store")
-    found = _conversations(file, session, form)
+    talks = _conversations(file, session, form)
     scope = Scope(session_id="-", user_id=user, account_id=account, project_id=project)
-    done = asyncio.run(_taken_in(url, scope, found))
+    done = asyncio.run(_taken_in(url, scope, talks))
     if as_json:
-        told = [(t.session_id, each.model_dump()) for t, each in zip(found, done, strict=True)]
-        print_json([{"session_id": name, **each} for name, each in told])
+        rows = [(t.session_id, report.model_dump()) for t, report in zip(talks, done, strict=True)]
+        print_json([{"session_id": name, **counts} for name, counts in rows])
         return
     screen = console()
-    for taken, each in zip(found, done, strict=True):
+    for talk, report in zip(talks, done, strict=True):
         screen.print(
-            f"{printable(taken.session_id)}: {number(each.new)} new, {number(each.known)} known, "
-            f"{number(each.system)} of the system (not stored)"
+            f"{printable(talk.session_id)}: {number(report.new)} new, {number(report.known)} known, "
+            f"{number(report.system)} of the system (not stored)"
         )
-        for line in each.repairs:
+        for line in report.repairs:
             screen.print(f"  {printable(line)}", soft_wrap=True)
 
 
@@ -139,22 +139,22 @@ def _conversations(file: Path, session: str, form: str) -> list[ImportedFile]:
             "Name the form with --format to see where it differs"
         )
     try:
-        found = fitting[0].read(data)
+        talks = fitting[0].read(data)
     except SchemaValidationError as error:
         raise SchemaValidationError(f"{str(file)!r}, {error} (read as {fitting[0].name})") from None
-    if session and len(found) != 1:
-        some = ", ".join(repr(each.name) for each in found[:5])
+    if session and len(talks) != 1:
+        some = ", ".join(repr(talk.name) for talk in talks[:5])
         raise ConfigError(
-            f"{str(file)!r} has {len(found)} conversations ({some}), and --session names one: leave "
+            f"{str(file)!r} has {len(talks)} conversations ({some}), and --session names one: leave "
             "it out, and each becomes a session of its own name"
         )
     return [
         ImportedFile(
-            session or each.name or (file.stem if len(found) == 1 else f"{file.stem}-{n}"),
-            each.messages,
+            session or talk.name or (file.stem if len(talks) == 1 else f"{file.stem}-{n}"),
+            talk.messages,
             fitting[0].name,
         )
-        for n, each in enumerate(found, 1)
+        for n, talk in enumerate(talks, 1)
     ]
 
 
@@ -172,17 +172,17 @@ def _data(file: Path) -> Any:
     except ValueError as error:
         whole = error
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
-    found = []
+    values = []
     for n, line in lines:
         try:
-            found.append(json.loads(line))
+            values.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            if not found or not isinstance(found[0], dict):  # not even its first line is one
+            if not values or not isinstance(values[0], dict):  # not even its first line is one
                 raise _no_json(file, whole) from None
             raise _no_json(file, error, n) from None
-    if not found:
+    if not values:
         raise _no_json(file, whole)
-    return found
+    return values
 
 
 def _no_json(file: Path, error: Exception, line: int | None = None) -> SchemaValidationError:
@@ -194,7 +194,7 @@ def _no_json(file: Path, error: Exception, line: int | None = None) -> SchemaVal
     )
 
 
-async def _taken_in(url: str, scope: Scope, found: Sequence[ImportedFile]) -> list[ImportReport]:
+async def _taken_in(url: str, scope: Scope, talks: Sequence[ImportedFile]) -> list[ImportReport]:
     """Import them one after the other, with a bar of the whole."""
     from ce_engine.config import RuntimeConfig, StoreConfig  # noqa: PLC0415 - slow to import
     from ce_engine.create import create_context_engine  # noqa: PLC0415
@@ -203,17 +203,17 @@ async def _taken_in(url: str, scope: Scope, found: Sequence[ImportedFile]) -> li
     engine = create_context_engine(url, config=config)
     done: list[ImportReport] = []
     try:
-        with _bar(sum(len(each.messages) for each in found)) as bar:
-            for each in found:
-                bar.begin(each.session_id)
-                made = await engine.import_session(
-                    replace(scope, session_id=each.session_id),
-                    each.messages,
-                    framework=each.framework,
+        with _bar(sum(len(talk.messages) for talk in talks)) as bar:
+            for talk in talks:
+                bar.begin(talk.session_id)
+                report = await engine.import_session(
+                    replace(scope, session_id=talk.session_id),
+                    talk.messages,
+                    framework=talk.framework,
                     progress=bar.stored,
                 )
-                bar.end(len(each.messages))
-                done.append(made)
+                bar.end(len(talk.messages))
+                done.append(report)
     finally:
         await engine.close()
     return done

@@ -65,11 +65,11 @@ def inspect(
     tokens, truncated and parts), tokens, budget and the report.
     """
     settings = load_config(text_of(config)) if config is not None else None
-    found, origin = asyncio.run(_inspect(store, session, question, account, user, settings))
+    inspection, origin = asyncio.run(_inspect(store, session, question, account, user, settings))
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(inspection.model_dump(mode="json"))
     else:
-        _print(console(), found, f"{config}" if config is not None else origin)
+        _print(console(), inspection, f"{config}" if config is not None else origin)
 
 
 async def _inspect(
@@ -85,12 +85,12 @@ async def _inspect(
     looking = RuntimeConfig(observability=ObservabilityConfig(inspect=True))
     async with engine_over(url, config=looking) as engine:
         scope = await find_scope(engine.store, session, account=account, user=user)
-        asked = question or await _newest(engine.store, scope)
+        question_text = question or await _newest(engine.store, scope)
         was = await engine.recorded_call(scope)
         same_model = was is not None and not (config and config.model_hint)
         call = ModelCall(
             scope,
-            [HostMessage(Message(role=Role.USER, content=asked), Origin.TASK)],
+            [HostMessage(Message(role=Role.USER, content=question_text), Origin.TASK)],
             by_hand=True,
             lane_key=was.lane_key if was else None,
             model_hint=was.model_hint if was and same_model else None,
@@ -105,19 +105,19 @@ async def _inspect(
 async def _newest(store: Store, scope: Scope) -> str:
     document = await store.get_session(scope)
     messages = document.session.messages if document is not None else []
-    asked = [m.content for m in messages if m.role is Role.USER and m.content]
-    if not asked:
+    questions = [m.content for m in messages if m.role is Role.USER and m.content]
+    if not questions:
         raise SessionNotFoundError(
             f"session {scope.session_id!r} has no question yet: give one, ce inspect SESSION QUESTION"
         )
-    return asked[-1]
+    return questions[-1]
 
 
-def _print(screen: Console, found: Inspection, origin: str) -> None:
-    budget = f" of {number(found.budget)}" if found.budget is not None else ""
-    screen.print(Text(f"would send {number(found.tokens)}{budget} tokens", style="bold"))
+def _print(screen: Console, inspection: Inspection, origin: str) -> None:
+    budget = f" of {number(inspection.budget)}" if inspection.budget is not None else ""
+    screen.print(Text(f"would send {number(inspection.tokens)}{budget} tokens", style="bold"))
     print_under(screen, 0, f"configuration of {origin}")
-    for name, layer in found.layers.items():
+    for name, layer in inspection.layers.items():
         cut = ", truncated" if layer.truncated else ""
         screen.print(Text(f"\n{name}: {number(layer.tokens)} tokens{cut}", style="bold"))
         for part in layer.parts:

@@ -43,12 +43,12 @@ def migrate(
         text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
         write_new(out, text.encode())
     if as_json:
-        told = {
+        summary = {
             "from_version": result.from_version,
             "to_version": result.to_version,
             "changes": result.changes,
         }
-        print_json(told if out is not None else {**told, "document": document})
+        print_json(summary if out is not None else {**summary, "document": document})
         return
     for change in result.changes or [f"nothing to do: it is of version {result.to_version}"]:
         typer.echo(change, err=out is None)
@@ -59,14 +59,14 @@ def migrate(
 def _read(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        found = json.loads(text)
+        document = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise SchemaValidationError(
             f"{file!r} cannot be read as JSON ({error}); expected a session document, such as "
             "`ce show SESSION --json` prints"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SchemaValidationError(
-            f"{file!r} holds a {type(found).__name__}, expected a JSON object: a session document"
+            f"{file!r} holds a {type(document).__name__}, expected a JSON object: a session document"
         )
-    return found
+    return document

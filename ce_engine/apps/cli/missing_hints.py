@@ -44,15 +44,15 @@ async def of_session(
     names = [info.session_id for info in sessions[:COMPARED]]
     begin = [name for name in names if session_id and name.startswith(session_id)]
     near = begin or get_close_matches(session_id, names, NAMED)
-    meant = f"Did you mean {' or '.join(map(repr, near[:NAMED]))}? " if near else ""
+    suggestion = f"Did you mean {' or '.join(map(repr, near[:NAMED]))}? " if near else ""
     there = (
         "1 other is there" if len(sessions) == 1 else f"{number(len(sessions))} others are there"
     )
-    return f"{meant}{there}: `ce sessions --all` lists them, --account and --store choose where to look."
+    return f"{suggestion}{there}: `ce sessions --all` lists them, --account and --store choose where to look."
 
 
 def _accounts(accounts: Sequence[str]) -> str:
-    named = ", ".join(map(repr, accounts[:NAMED]))
+    names = ", ".join(map(repr, accounts[:NAMED]))
     more = f" and {number(len(accounts) - NAMED)} more" if len(accounts) > NAMED else ""
     word = "account" if len(accounts) == 1 else "accounts"
-    return f"{word} {named}{more} {'has' if len(accounts) == 1 else 'have'} some"
+    return f"{word} {names}{more} {'has' if len(accounts) == 1 else 'have'} some"

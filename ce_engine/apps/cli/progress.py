@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(what: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
+def bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
     """A bar of `total` steps; the function makes one."""
     from rich.console import Console  # noqa: PLC0415 - slow to import
     from rich.progress import (  # noqa: PLC0415
@@ -28,12 +28,12 @@ def bar(what: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[],
     with Progress(
         *columns, console=screen, transient=True, disable=hidden or not screen.is_terminal
     ) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(label, total=total)
         yield lambda: progress.advance(task)
 
 
 @contextmanager
-def spinner(what: str, *, hidden: bool = False) -> Iterator[Callable[[str], None]]:
+def spinner(label: str, *, hidden: bool = False) -> Iterator[Callable[[str], None]]:
     """That a command is at work on what nobody knows the length of; the function says what it does now."""
     from rich.console import Console  # noqa: PLC0415 - slow to import
 
@@ -41,5 +41,5 @@ def spinner(what: str, *, hidden: bool = False) -> Iterator[Callable[[str], None
     if hidden or not screen.is_terminal:
         yield lambda _: None
         return
-    with screen.status(what) as status:
+    with screen.status(label) as status:
         yield status.update

@@ -139,20 +139,20 @@ async def find_session(
         AmbiguousSessionError: several users have one.
     """
     sessions = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-    found = [info for info in sessions if info.session_id == session_id]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        users = ", ".join(repr(info.user_id) for info in found[:NAMED_USERS])
-        more = f" and {len(found) - NAMED_USERS} more" if len(found) > NAMED_USERS else ""
+    matches = [info for info in sessions if info.session_id == session_id]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        users = ", ".join(repr(info.user_id) for info in matches[:NAMED_USERS])
+        more = f" and {len(matches) - NAMED_USERS} more" if len(matches) > NAMED_USERS else ""
         raise AmbiguousSessionError(
-            f"session {session_id!r} is there for {len(found)} users: {users}{more}. "
+            f"session {session_id!r} is there for {len(matches)} users: {users}{more}. "
             "Choose one with --user ID."
         )
-    whose = "" if user is None else f" of user {user!r}"
+    owner = "" if user is None else f" of user {user!r}"
     where = await missing_hints.of_session(store, session_id, account, sessions)
     raise SessionNotFoundError(
-        f"there is no session {session_id!r}{whose} in account {account!r} of {store.url}: {where}"
+        f"there is no session {session_id!r}{owner} in account {account!r} of {store.url}: {where}"
     )
 
 

@@ -76,12 +76,12 @@ def replay(
     """
     settings = load_config(text_of(config)) if config is not None else None
     texts = [text_of(path) for path in system or ()]
-    found, links = asyncio.run(_replay(store, session, account, user, turn, settings, texts))
+    result, links = asyncio.run(_replay(store, session, account, user, turn, settings, texts))
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(result.model_dump(mode="json"))
     else:
-        _print(console(), found, links)
-    if not found.equal:
+        _print(console(), result, links)
+    if not result.equal:
         raise typer.Exit(1)
 
 
@@ -103,56 +103,56 @@ async def _replay(
         return replay, Links(document, turns) if document is not None else None
 
 
-def _print(screen: Console, found: Replay, links: Links | None) -> None:
-    said = "the same as it was sent" if found.equal else "NOT what was sent"
-    if found.same_choice and not found.equal:
-        said = "as it was sent, but for texts that are gone"
-    screen.print(Text(printable(f"turn {found.turn}  {found.turn_id}: {said}"), style="bold"))
-    if found.skipped:
-        newer = "one newer" if found.skipped == 1 else f"{number(found.skipped)} newer ones"
-        said = (
+def _print(screen: Console, result: Replay, links: Links | None) -> None:
+    text = "the same as it was sent" if result.equal else "NOT what was sent"
+    if result.same_choice and not result.equal:
+        text = "as it was sent, but for texts that are gone"
+    screen.print(Text(printable(f"turn {result.turn}  {result.turn_id}: {text}"), style="bold"))
+    if result.skipped:
+        newer = "one newer" if result.skipped == 1 else f"{number(result.skipped)} newer ones"
+        text = (
             f"the newest turn that can be replayed; {newer} cannot: helper calls, or turns whose "
         )
-        print_under(screen, 2, said + "report was not stored")
-    for problem in found.problems:
+        print_under(screen, 2, text + "report was not stored")
+    for problem in result.problems:
         print_under(screen, 2, problem.detail, before="! ")
     heads: tuple[str, ...] = ("#", "role", "as it was", "tokens")
-    if found.instead is not None:
+    if result.instead is not None:
         heads += ("instead", "tokens")
     heads += ("message",)
-    print_columns(screen, heads, list(_rows(found)), numbers=NUMBERS, narrow="message")
-    screen.print(_total("as it was", found.sent))
-    if found.instead is not None:
-        screen.print(_total("instead", found.instead))
-        for why in WhatIfView(found, links).reasons() if links is not None else ():
+    print_columns(screen, heads, list(_rows(result)), numbers=NUMBERS, narrow="message")
+    screen.print(_total("as it was", result.sent))
+    if result.instead is not None:
+        screen.print(_total("instead", result.instead))
+        for why in WhatIfView(result, links).reasons() if links is not None else ():
             print_under(screen, 2, why, before="· ")
-    for line in found.diff:
+    for line in result.diff:
         screen.print(Text(printable(line)), soft_wrap=True)
 
 
-def _total(name: str, sent: Sent) -> str:
-    gone = f", {number(len(sent.dropped))} dropped" if sent.dropped else ""
-    budget = f" of {number(sent.budget)}" if sent.budget is not None else ""
-    return f"{name}: {number(sent.tokens)}{budget} tokens, {number(len(sent.parts))} messages{gone}"
+def _total(name: str, prompt: Sent) -> str:
+    dropped = f", {number(len(prompt.dropped))} dropped" if prompt.dropped else ""
+    budget = f" of {number(prompt.budget)}" if prompt.budget is not None else ""
+    return f"{name}: {number(prompt.tokens)}{budget} tokens, {number(len(prompt.parts))} messages{dropped}"
 
 
-def _rows(found: Replay) -> Iterator[tuple[object, ...]]:
+def _rows(result: Replay) -> Iterator[tuple[object, ...]]:
     """A line a message: its place in the app's list, what was done with it, and what would have been.
 
     Messages that stand side by side and are left out in both have one line together.
     """
-    first, second = _by_key(found.sent), _by_key(found.instead)
+    first, second = _by_key(result.sent), _by_key(result.instead)
     pairs = [(key, first.get(key), second.get(key)) for key in sorted(first | second)]
-    for gone, run in groupby(pairs, key=lambda pair: _is_gone(pair[1]) and _is_gone(pair[2])):
-        several = list(run)
-        if gone and len(several) > 1:
-            yield _together(several, compared=found.instead is not None)
+    for is_gone, run in groupby(pairs, key=lambda pair: _is_gone(pair[1]) and _is_gone(pair[2])):
+        group = list(run)
+        if is_gone and len(group) > 1:
+            yield _together(group, compared=result.instead is not None)
             continue
-        for key, was, then in several:
+        for key, was, then in group:
             part = was or then
             assert part is not None
             row: tuple[object, ...] = (key[1] if key[0] else "+", part.role.value, *_fate(was))
-            if found.instead is not None:
+            if result.instead is not None:
                 row += _fate(then)
             yield (*row, short_id(part.message_id or "-"))
 
@@ -162,24 +162,24 @@ def _is_gone(part: SentPart | None) -> bool:
 
 
 def _together(
-    several: Sequence[tuple[Key, SentPart | None, SentPart | None]], *, compared: bool
+    group: Sequence[tuple[Key, SentPart | None, SentPart | None]], *, compared: bool
 ) -> tuple[object, ...]:
-    first, last = several[0][0][1], several[-1][0][1]
-    was = sum(part.tokens for _, part, _ in several if part is not None)
+    first, last = group[0][0][1], group[-1][0][1]
+    was = sum(part.tokens for _, part, _ in group if part is not None)
     row: tuple[object, ...] = (f"{first}-{last}", "", "dropped", number(was))
     if compared:
-        then = sum(part.tokens for _, _, part in several if part is not None)
+        then = sum(part.tokens for _, _, part in group if part is not None)
         row += ("dropped", number(then))
-    return (*row, f"{len(several)} messages")
+    return (*row, f"{len(group)} messages")
 
 
 def _fate(part: SentPart | None) -> tuple[str, str]:
     return (part.action, number(part.tokens)) if part is not None else ("-", "-")
 
 
-def _by_key(sent: Sent | None) -> dict[Key, SentPart]:
+def _by_key(prompt: Sent | None) -> dict[Key, SentPart]:
     """The parts by their place in the app's list; before them what is not of it, by its id."""
-    parts = [*sent.parts, *sent.dropped] if sent is not None else []
+    parts = [*prompt.parts, *prompt.dropped] if prompt is not None else []
     return {
         (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
     }

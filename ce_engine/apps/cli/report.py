@@ -102,22 +102,22 @@ def report(  # noqa: PLR0913 - one parameter an option
         following((store, session, account, user), table, begin, full=full, as_json=as_json)
         return
     rows, document = asyncio.run(_read(store, session, account, user))
-    found = turns_of(rows, document, table, begin)
+    result = turns_of(rows, document, table, begin)
     if plot is not None:
-        _draw(plot, session, found)
+        _draw(plot, session, result)
     if turn is not None:
-        item = found.turns[place := _place(found.turns, turn, session)]
-        made = asyncio.run(_explained(store, session, account, user, item))
+        item = result.turns[place := _place(result.turns, turn, session)]
+        explanation = asyncio.run(_explained(store, session, account, user, item))
         if as_json:
-            print_json([as_plain(item, found.costs, place, made)])
+            print_json([as_plain(item, result.costs, place, explanation)])
         else:
-            _print_one(found, place, made)
+            _print_one(result, place, explanation)
     elif as_json:
-        print_json([as_plain(item, found.costs, n) for n, item in enumerate(found.turns)])
+        print_json([as_plain(item, result.costs, n) for n, item in enumerate(result.turns)])
     elif plot is not None:
-        print_under(console(), 0, f"{len(found.turns)} turns drawn in {str(plot)!r}")
+        print_under(console(), 0, f"{len(result.turns)} turns drawn in {str(plot)!r}")
     else:
-        _print(console(), found, begin, full=full)
+        _print(console(), result, begin, full=full)
 
 
 def _check(turn: str | None, since: str, plot: Path | None, *, follow: bool) -> None:
@@ -153,16 +153,16 @@ async def _explained(
     return None
 
 
-def _print(screen: Console, found: SessionTurns, since: str, *, full: bool) -> None:
-    if not found.turns:
-        print_under(screen, 0, _nothing(found.of, since))
+def _print(screen: Console, result: SessionTurns, since: str, *, full: bool) -> None:
+    if not result.turns:
+        print_under(screen, 0, _nothing(result.of, since))
         return
-    if found.costs is not None and (line := found.costs.headline()):
+    if result.costs is not None and (line := result.costs.headline()):
         print_under(screen, 0, line, style="bold")
-    print_over_budget(screen, found.turns)
+    print_over_budget(screen, result.turns)
     table = TurnTable(screen, full=full)
-    table.print(found.turns)
-    print_end(screen, table, found)
+    table.print(result.turns)
+    print_end(screen, table, result)
 
 
 def _nothing(there: int, since: str) -> str:
@@ -174,26 +174,26 @@ def _nothing(there: int, since: str) -> str:
     return "no turns: nothing was prepared in this session; `ce show` has what was recorded of it"
 
 
-def _draw(path: Path, session: str, found: SessionTurns) -> None:
+def _draw(path: Path, session: str, result: SessionTurns) -> None:
     from ce_engine.apps.present.report_plot import draw  # noqa: PLC0415 - only where one is asked for
 
-    draw(path, session, found.turns, found.costs)
+    draw(path, session, result.turns, result.costs)
 
 
-def _print_one(found: SessionTurns, place: int, made: Explanation | None) -> None:
-    screen, item, spent = console(), found.turns[place], found.costs
+def _print_one(result: SessionTurns, place: int, explanation: Explanation | None) -> None:
+    screen, item, spent = console(), result.turns[place], result.costs
     print_turn(screen, item, turn_lines(spent, place) if spent is not None else ())
     if item.report is None:
         print_ids(screen, item)
         return
-    if made is None:
-        said = "it cannot be made again (a helper's call, a store without its secret, no stored report)"
-        print_under(screen, 0, f"\nBrought in for this turn: {said}")
+    if explanation is None:
+        reason = "it cannot be made again (a helper's call, a store without its secret, no stored report)"
+        print_under(screen, 0, f"\nBrought in for this turn: {reason}")
     else:
-        numbers = {one.row.tip_message_id or "": one.turn for one in reversed(found.turns)}
-        since = quoted_since([one.row for one in found.turns], place)
-        numbers |= {asked: found.turns[n - 1].turn for asked, n in since.items()}
-        print_brought_in(screen, made, numbers)
+        numbers = {entry.row.tip_message_id or "": entry.turn for entry in reversed(result.turns)}
+        since = quoted_since([entry.row for entry in result.turns], place)
+        numbers |= {question_id: result.turns[n - 1].turn for question_id, n in since.items()}
+        print_brought_in(screen, explanation, numbers)
     print_decisions(screen, item.report)
     print_ids(screen, item)
 

@@ -76,17 +76,17 @@ class _Followed:
         rows, document = await read_turns(store, scope)
         if document is None:
             raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
-        found = turns_of(rows, document, self._prices, self._since)
+        result = turns_of(rows, document, self._prices, self._since)
         ended = [
             (place, item)
-            for place, item in enumerate(found.turns)
+            for place, item in enumerate(result.turns)
             if item.row.status is not TurnStatus.OPEN and item.row.turn_id not in self._printed
         ]
         self._printed |= {item.row.turn_id for _, item in ended}
-        self._last = found
+        self._last = result
         if self._as_json:
             for place, item in ended:
-                plain = as_plain(item, found.costs, place)
+                plain = as_plain(item, result.costs, place)
                 typer.echo(json.dumps(plain, ensure_ascii=True))
         else:
             self._table.print([item for _, item in ended])

@@ -57,9 +57,9 @@ def turns_of(
     if document is None:
         return SessionTurns(turns, None, len(rows))
     calls = calls_of(document, rows)  # the engine's own stand last
-    chosen = [calls[item.turn - 1] for item in turns]
-    chosen += [call for call in calls[len(rows) :] if call.at >= since]
-    spent = SessionCosts.of(chosen, prices, [item.turn for item in turns])
+    chosen_calls = [calls[item.turn - 1] for item in turns]
+    chosen_calls += [call for call in calls[len(rows) :] if call.at >= since]
+    spent = SessionCosts.of(chosen_calls, prices, [item.turn for item in turns])
     for place, item in enumerate(turns):
         if item.report is not None:
             item.cost = spent.cells(place)
@@ -67,7 +67,7 @@ def turns_of(
 
 
 def as_plain(
-    item: NumberedTurn, spent: SessionCosts | None, place: int, found: Explanation | None = None
+    item: NumberedTurn, spent: SessionCosts | None, place: int, recall: Explanation | None = None
 ) -> dict[str, object]:
     """A turn as JSON has it; `place` is its own among the turns of the costs."""
     plain = item.as_json()
@@ -76,14 +76,14 @@ def as_plain(
         currency = spent.costs.prices.currency
         sums = {"sent": cost.sent, "untouched": cost.untouched, "answer": cost.answer}
         plain["cost"] = {**sums, "currency": currency}
-    if found is not None:
-        plain["brought_in"] = found.model_dump(mode="json")
+    if recall is not None:
+        plain["brought_in"] = recall.model_dump(mode="json")
     return plain
 
 
-def print_end(screen: Console, table: TurnTable, found: SessionTurns) -> None:
+def print_end(screen: Console, table: TurnTable, result: SessionTurns) -> None:
     """Print the sums, and what the columns are."""
-    print_sums(screen, found.turns, found.costs, of=found.of)
+    print_sums(screen, result.turns, result.costs, of=result.of)
     print_under(screen, 0, table.legend(), style="dim")
     if table.is_shortened:
         more = "reasons are shortened (…): --full has them whole, --turn N all of one turn"

@@ -100,16 +100,16 @@ async def _restored_file(file: Path, target: Path, *, quiet: bool) -> _Contents:
 
 async def _verify_settings(engine: ContextEngine, store: SqlStore, file: Path) -> tuple[int, int]:
     """How many settings of owners there are, none of which is forged, and of how many there are no MACs."""
-    for each in await engine.verify_settings():
-        if each.wrong:
+    for verification in await engine.verify_settings():
+        if verification.wrong:
             raise StoreError(
-                f"what user {each.user_id!r} set in project {each.project_id!r} of the backup is "
-                f"{each.status}: {'; '.join(each.wrong)}. Nothing was restored; `ce copy sqlite:///{file} TO` "
+                f"what user {verification.user_id!r} set in project {verification.project_id!r} of the backup is "
+                f"{verification.status}: {'; '.join(verification.wrong)}. Nothing was restored; `ce copy sqlite:///{file} TO` "
                 "copies the others."
             )
     mark = SEALED_BY.account_id, SEALED_BY.user_id
-    found = [each for key, each in (await store.list_settings()).items() if key[:2] != mark]
-    return len(found), sum(each.standing is Standing.UNVERIFIED for each in found)
+    rows = [row for key, row in (await store.list_settings()).items() if key[:2] != mark]
+    return len(rows), sum(row.standing is Standing.UNVERIFIED for row in rows)
 
 
 async def _verify_sessions(
@@ -123,13 +123,13 @@ async def _verify_sessions(
         for key in keys:
             chain = await store.chain(Scope.of_stored(*key))
             project = chain.head.project_id if chain else ""
-            found = await engine.verify(Scope.of_stored(*key, project))
-            if found.status not in {*GENUINE, "unverified"}:
+            verification = await engine.verify(Scope.of_stored(*key, project))
+            if verification.status not in {*GENUINE, "unverified"}:
                 raise StoreError(
-                    f"session {key[2]!r} of the backup is {found.status}: {'; '.join(found.wrong)}. Nothing "
+                    f"session {key[2]!r} of the backup is {verification.status}: {'; '.join(verification.wrong)}. Nothing "
                     f"was restored; `ce copy sqlite:///{file} TO` copies the others."
                 )
-            unverified += found.status == "unverified"
+            unverified += verification.status == "unverified"
             advance()
     return len(keys), unverified
 
@@ -163,8 +163,8 @@ def _secret_of(file: Path, target: Path) -> bytes:
             f"the secret that the backup was made with is not here, and it was not put into it. Set CE_SECRET, or "
             f"put the key file back as {str(target) + '.key'!r}, and restore again."
         )
-    if given := secret.from_environment():
-        return given
+    if value := secret.from_environment():
+        return value
     first, *others = map(secret.beside, holders)
     if others and first != others[0]:  # which is the store's own is not for the backup to say
         raise ConfigError(

@@ -70,9 +70,9 @@ async def _rotated(url: str | None, *, quiet: bool) -> tuple[int, int, int, str]
         ):  # even where nothing was left to do: a run that was stopped may not have
             await store.purge()
         # Without a limit of time: it reads every session.
-        if said := [*map(str, wrong), *await store.damaged()]:
-            kinds = {type(each) for each in wrong}
-            raise (kinds.pop() if len(kinds) == 1 else FileDamagedError)(_summed(said))
+        if problems := [*map(str, wrong), *await store.damaged()]:
+            kinds = {type(error) for error in wrong}
+            raise (kinds.pop() if len(kinds) == 1 else FileDamagedError)(_summed(problems))
     return done, len(keys), settings, cipher.key_id
 
 
@@ -86,8 +86,8 @@ def _noting(wrong: list[StoreError]) -> Iterator[None]:
         wrong.append(type(error)(str(error)))
 
 
-def _summed(said: Sequence[str]) -> str:
-    some = list(dict.fromkeys(said))
+def _summed(problems: Sequence[str]) -> str:
+    some = list(dict.fromkeys(problems))
     more = f"; and {number(len(some) - _NAMED)} more" if len(some) > _NAMED else ""
     return "; ".join(some[:_NAMED]) + more
 

@@ -47,11 +47,11 @@ def sessions(
     With --json, a list of objects with session_id, user_id, account_id, frameworks, messages,
     tool_calls, evidences, turns, ephemeral, created_at and updated_at.
     """
-    found, where = asyncio.run(_listed(store, account, user, ephemeral=ephemeral))
+    infos, where = asyncio.run(_listed(store, account, user, ephemeral=ephemeral))
     if as_json:
-        print_json([asdict(info) for info in found])
-    elif found:
-        _print(console(), found, ephemeral=ephemeral)
+        print_json([asdict(info) for info in infos])
+    elif infos:
+        _print(console(), infos, ephemeral=ephemeral)
     else:
         print_under(console(), 0, where)
 
@@ -61,22 +61,22 @@ async def _listed(
 ) -> tuple[list[SessionInfo], str]:
     """The sessions; where there are none, what to say instead."""
     async with reading(url) as store:
-        found = await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
-        if found:
-            return found, ""
-        whose = "" if user is None else f" and user {user!r}"
-        said = f"no sessions of account {account!r}{whose} in {store.url}"
+        infos = await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
+        if infos:
+            return infos, ""
+        owner = "" if user is None else f" and user {user!r}"
+        lead = f"no sessions of account {account!r}{owner} in {store.url}"
         every = await store.list_sessions(account_id=account, user_id=None, ephemeral=True)
         if not every:
-            return found, f"{said}: {await missing_hints.of_nothing(store, account)}"
-        mine = [info for info in every if user in (None, info.user_id)]
-        if mine:
-            return found, f"{said} have a name: --all lists {number(len(mine))} that are ephemeral"
+            return infos, f"{lead}: {await missing_hints.of_nothing(store, account)}"
+        rows = [info for info in every if user in (None, info.user_id)]
+        if rows:
+            return infos, f"{lead} have a name: --all lists {number(len(rows))} that are ephemeral"
         users = ", ".join(sorted({repr(info.user_id) for info in every})[:NAMED_USERS])
-        return found, f"{said}: there are some of {users}; without --user all are listed"
+        return infos, f"{lead}: there are some of {users}; without --user all are listed"
 
 
-def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) -> None:
+def _print(screen: Console, infos: Sequence[SessionInfo], *, ephemeral: bool) -> None:
     columns = ["session", "user", "framework", "turns", "messages", "tool calls", "evidence"]
     columns += ["updated (UTC)", *(["kind"] if ephemeral else [])]
     rows = [
@@ -91,7 +91,7 @@ def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) ->
             moment(info.updated_at),
             *(["ephemeral" if info.ephemeral else "named"] if ephemeral else []),
         )
-        for info in found
+        for info in infos
     ]
     numbers = {"turns", "messages", "tool calls", "evidence"}
     spare = ("evidence", "tool calls", "messages", "framework", "user", "turns")

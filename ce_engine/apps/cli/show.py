@@ -90,12 +90,12 @@ async def _read(
 
 
 def _header(screen: Console, info: SessionInfo) -> None:
-    whose = [f"user {info.user_id}"] if info.user_id else []
-    whose += [f"account {info.account_id}"] if info.account_id else []
-    whose += [", ".join(info.frameworks)] if info.frameworks else []
-    whose += ["ephemeral"] if info.ephemeral else []
+    parts = [f"user {info.user_id}"] if info.user_id else []
+    parts += [f"account {info.account_id}"] if info.account_id else []
+    parts += [", ".join(info.frameworks)] if info.frameworks else []
+    parts += ["ephemeral"] if info.ephemeral else []
     title = Text(printable(f"session {info.session_id}"), style="bold")
-    screen.print(title.append(printable("".join(f" · {part}" for part in whose)), style="not bold"))
+    screen.print(title.append(printable("".join(f" · {part}" for part in parts)), style="not bold"))
     screen.print(
         f"{moment(info.created_at)} to {moment(info.updated_at)} UTC · "
         f"{number(info.turns)} turns · {number(info.messages)} messages · "
@@ -105,11 +105,11 @@ def _header(screen: Console, info: SessionInfo) -> None:
 
 def _gap(screen: Console, gap: Event) -> None:
     """What was lost while the store was away, as the session's log names it."""
-    told = gap.payload
+    payload = gap.payload
     screen.print(
         printable(
-            f"lost: {told.get('messages', '-')} messages in {told.get('groups', '-')} groups of records, "
-            f"{moment(told.get('from'))} to {moment(told.get('to'))} UTC: the store took nothing, and "
+            f"lost: {payload.get('messages', '-')} messages in {payload.get('groups', '-')} groups of records, "
+            f"{moment(payload.get('from'))} to {moment(payload.get('to'))} UTC: the store took nothing, and "
             "the buffer was full"
         ),
         style="bold",
@@ -117,11 +117,11 @@ def _gap(screen: Console, gap: Event) -> None:
 
 
 def _message(screen: Console, links: Links, message: Message, position: int, *, full: bool) -> None:
-    who = message.role.value
+    speaker = message.role.value
     if message.author is not None:
-        who += f" {message.author.id}"
+        speaker += f" {message.author.id}"
     head = Text(f"\n{message.seq or position:>{INDENT - 2}}  ")
-    head.append(printable(who), style="bold")
+    head.append(printable(speaker), style="bold")
     marks = "".join(f" · {mark}" for mark in _marks(links, message))
     screen.print(head.append(printable(marks), style="dim"))
     if message.content:
@@ -129,8 +129,8 @@ def _message(screen: Console, links: Links, message: Message, position: int, *, 
         print_under(screen, INDENT, message.content if full else clipped(message.content, room))
     for attachment in message.attachments or ():
         print_under(screen, INDENT, attachment.label(), style="dim")
-    for word, what in _links(links, message, full=full):
-        line = f"{word:<{len('stored as')}} {what}"
+    for word, text in _links(links, message, full=full):
+        line = f"{word:<{len('stored as')}} {text}"
         room = screen.width - INDENT
         print_under(screen, INDENT, line if full else clipped(line, room), style="dim")
 
@@ -156,8 +156,8 @@ def _marks(links: Links, message: Message) -> Iterator[str]:
 
 def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str, str]]:
     """The lines under a message: what it asks for, rests on and was shown, and what became of it."""
-    for asked in links.asked(message):
-        yield "asks for", asked
+    for request in links.asked(message):
+        yield "asks for", request
     refs = links.stands_on(message)
     for word, evidence_id in refs if full else refs[:SHOWN_REFS]:
         yield word, links.way_back(evidence_id)
@@ -179,8 +179,8 @@ def _tasks(screen: Console, document: SessionDocument) -> None:
             short_id(task.task_id),
             clipped(task.name, SOURCE_CELLS),
             task.status.value,
-            " ".join(short_id(each) for each in task.depends_on) or "-",
-            " ".join(short_id(each) for each in task.result_evidence_ids) or "-",
+            " ".join(short_id(task_id) for task_id in task.depends_on) or "-",
+            " ".join(short_id(evidence_id) for evidence_id in task.result_evidence_ids) or "-",
             number(spent[task.task_id]) if spent[task.task_id] else "-",
             task.error or "-",
         )
@@ -207,9 +207,9 @@ def _tool_calls(screen: Console, links: Links, *, full: bool) -> None:
     _section(screen, "Tool calls", columns, rows, numbers={"ms"}, narrow="arguments")
     for call in calls:
         if text := links.failure(call):
-            said = f"{short_id(call.tool_call_id)} {call.tool} failed: {text}"
+            line = f"{short_id(call.tool_call_id)} {call.tool} failed: {text}"
             room = SHOWN_LINES * (screen.width - INDENT)
-            print_under(screen, INDENT, said if full else clipped(said, room))
+            print_under(screen, INDENT, line if full else clipped(line, room))
 
 
 def _evidence(screen: Console, links: Links) -> None:

@@ -97,16 +97,16 @@ def _rights(path: Path) -> Iterator[Check]:
     if os.name != "posix" or not path.exists():
         return
     beside = (path.with_name(path.name + end) for end in BESIDE)
-    mine = [path, *(path.rglob("*") if path.is_dir() else filter(Path.exists, beside))]
-    wide = [each for each in mine if not is_link(each) and is_open_to_others(each)]
+    entries = [path, *(path.rglob("*") if path.is_dir() else filter(Path.exists, beside))]
+    wide = [entry for entry in entries if not is_link(entry) and is_open_to_others(entry)]
     if not wide:
         yield Check("rights", Status.OK, f"{path}, for this user only")
         return
     mode = stat.S_IMODE(wide[0].stat().st_mode)
     others = f", and {len(wide) - 1} more in it or beside it" if wide[1:] else ""
     detail = f"{str(wide[0])!r} is open to others (mode {mode:04o}){others}"
-    what = f"-R go= {path}" if path.is_dir() else " ".join(["600", *map(str, wide)])
-    cure = f"chmod {what}, and give the app a user of its own."
+    arguments = f"-R go= {path}" if path.is_dir() else " ".join(["600", *map(str, wide)])
+    cure = f"chmod {arguments}, and give the app a user of its own."
     yield Check("rights", Status.WARN, detail, cure)
 
 
@@ -128,8 +128,8 @@ def _place(scheme: str, path: Path) -> Check:
 
 async def _damaged(opened: Store) -> list[Check]:
     """A check that fails, of each session that cannot be read and is in no list."""
-    found = await opened.damaged() if isinstance(opened, BaseStore) else []
-    return [Check("session", Status.FAIL, each, _CURE) for each in found]
+    problems = await opened.damaged() if isinstance(opened, BaseStore) else []
+    return [Check("session", Status.FAIL, problem, _CURE) for problem in problems]
 
 
 async def _damaged_at(url: str) -> list[Check]:
@@ -167,20 +167,20 @@ async def _server(url: str) -> list[Check]:
         await opened.close()
     if not weak:
         return [Check("store", Status.OK, f"{opened.url}: answers and takes keys"), *damaged]
-    told = [Check("store", Status.WARN, f"{opened.url}: {what}", cure) for what, cure in weak]
-    return [*told, *damaged]
+    checks = [Check("store", Status.WARN, f"{opened.url}: {flaw}", cure) for flaw, cure in weak]
+    return [*checks, *damaged]
 
 
-def _usable_folder(_: Path, what: str) -> Check:
-    return Check("store", Status.OK, f"{what}: takes files, a folder a session")
+def _usable_folder(_: Path, label: str) -> Check:
+    return Check("store", Status.OK, f"{label}: takes files, a folder a session")
 
 
-def _usable(path: Path, what: str) -> Check:
+def _usable(path: Path, label: str) -> Check:
     with closing(sqlite3.connect(path)) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode == "wal":
-        return Check("store", Status.OK, f"{what}: opens and writes, WAL")
-    detail = f"{what}: opens and writes, but its journal mode is {mode!r}: who reads waits"
+        return Check("store", Status.OK, f"{label}: opens and writes, WAL")
+    detail = f"{label}: opens and writes, but its journal mode is {mode!r}: who reads waits"
     cure = (
         f'Run: sqlite3 {path} "PRAGMA journal_mode=WAL". If that stays {mode!r}, the file is on a '
         "network file system: move it to a local disk."
@@ -190,13 +190,13 @@ def _usable(path: Path, what: str) -> Check:
 
 def _variable() -> list[Check]:
     """A check of `CE_SECRET`, where it is set."""
-    given = secret.from_environment()
-    if given is None:
+    value = secret.from_environment()
+    if value is None:
         return []
-    if len(given) >= MIN_SECRET_BYTES:
-        detail = f"{secret.VARIABLE} is set, {len(given)} bytes. {SHARED}"
+    if len(value) >= MIN_SECRET_BYTES:
+        detail = f"{secret.VARIABLE} is set, {len(value)} bytes. {SHARED}"
         return [Check("secret", Status.OK, detail)]
-    detail = f"{secret.VARIABLE} has {len(given)} bytes; at least {MIN_SECRET_BYTES} are needed"
+    detail = f"{secret.VARIABLE} has {len(value)} bytes; at least {MIN_SECRET_BYTES} are needed"
     cure = f"Set {secret.VARIABLE} to a long random text, such as `openssl rand -hex 32` prints."
     return [Check("secret", Status.FAIL, detail, cure)]
 

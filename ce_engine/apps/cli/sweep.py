@@ -25,15 +25,15 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 def _age(text: str) -> timedelta:
-    found = _AGE.fullmatch(text.strip())
-    if found is None or int(found[1]) == 0:
+    match = _AGE.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
         raise typer.BadParameter("expected a number and d, h or m: 90d, 12h, 30m")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
-def _option(name: str, what: str) -> Any:
+def _option(name: str, subject: str) -> Any:
     return typer.Option(
-        name, metavar="AGE", parser=_age, help=f"{what} older than this: 90d, 12h, 30m."
+        name, metavar="AGE", parser=_age, help=f"{subject} older than this: 90d, 12h, 30m."
     )
 
 
@@ -108,19 +108,19 @@ async def _swept(
 def _print(report: SweepReport, *, dry_run: bool) -> None:
     screen = console()
     words = {"session": "sessions", "ephemeral": "ephemeral runs", "evidence": "pieces of evidence"}
-    counts = Counter[str](each.kind for each in report.expired)
-    told = ", ".join(
+    counts = Counter[str](item.kind for item in report.expired)
+    sums = ", ".join(
         f"{number(counts[kind])} {word}" for kind, word in words.items() if counts[kind]
     )
-    if not told:
+    if not sums:
         screen.print("nothing is older than that")
     elif dry_run:
-        screen.print(f"would delete {told}; nothing was changed")
+        screen.print(f"would delete {sums}; nothing was changed")
     else:
-        screen.print(f"deleted {told}" if not report.failed else f"of {told} not all could go")
-    for each, code in report.failed:
+        screen.print(f"deleted {sums}" if not report.failed else f"of {sums} not all could go")
+    for item, code in report.failed:
         screen.print(
-            printable(f"not deleted [{code}]: {each.kind} {each.session_id} {each.evidence_id}")
+            printable(f"not deleted [{code}]: {item.kind} {item.session_id} {item.evidence_id}")
         )
     if left := report.deleted.bytes_left:
         typer.echo(printable(f"error [{DeletedBytesError.code}]: {left}"), err=True)

@@ -62,60 +62,60 @@ def trace(
 
     With --json, an object as `ce schema trace` describes it.
     """
-    found, stored = asyncio.run(_traced(store, session, ref, select, account, user))
+    result, is_tool_message = asyncio.run(_traced(store, session, ref, select, account, user))
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(result.model_dump(mode="json"))
         return
     screen = console()
-    screen.print(Text(printable(f"{found.kind} {found.id}"), style="bold"))
-    if found.seen_by:
-        screen.print(Text(printable(f"seen by {', '.join(found.seen_by)}")))
-    for call in found.asked_for:
+    screen.print(Text(printable(f"{result.kind} {result.id}"), style="bold"))
+    if result.seen_by:
+        screen.print(Text(printable(f"seen by {', '.join(result.seen_by)}")))
+    for call in result.asked_for:
         _lines(screen, [("asked for", _run(call)), *_failed(call)], indent="")
-    if not found.evidence:
+    if not result.evidence:
         screen.print("refers to no evidence")
-    if found.quotes_none:
+    if result.quotes_none:
         screen.print(QUOTES_NONE)
-    for item in found.evidence:
-        _print(screen, item, "stored as " if stored else _word(found, item))
+    for item in result.evidence:
+        _print(screen, item, "stored as " if is_tool_message else _word(result, item))
 
 
 async def _traced(
-    url: str | None, session_id: str, given: str, select: str | None, account: str, user: str | None
+    url: str | None, session_id: str, start: str, select: str | None, account: str, user: str | None
 ) -> tuple[Trace, bool]:
     """The trace, and whether it is of a tool's message: what that refers to is itself."""
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
         scope = await operators_scope(store, info)
         document = await store.get_session(scope)
-        name = _whole(document, given) if document is not None else given
+        name = _whole(document, start) if document is not None else start
         ref = name if select is None else Ref(evidence_id=name, selector=select)
         messages = document.session.messages if document is not None else []
-        stored = any(m.message_id == name and m.role is Role.TOOL for m in messages)
-        return await trace_of(store, scope, ref), stored
+        is_tool_message = any(m.message_id == name and m.role is Role.TOOL for m in messages)
+        return await trace_of(store, scope, ref), is_tool_message
 
 
-def _whole(document: SessionDocument, given: str) -> str:
+def _whole(document: SessionDocument, start: str) -> str:
     """The id that is given, or the only one that begins so."""
     ids = dict.fromkeys(document.evidences)
     ids |= dict.fromkeys(m.message_id for m in document.session.messages if m.message_id)
     ids |= dict.fromkeys(block.block_id for block in document.context_blocks)
-    found = [name for name in ids if given and name.startswith(given)]
-    if given in ids or not found:
-        return given
-    if len(found) > 1:
+    matches = [name for name in ids if start and name.startswith(start)]
+    if start in ids or not matches:
+        return start
+    if len(matches) > 1:
         raise AmbiguousIdError(
-            f"{len(found)} ids in session {document.session.session_id!r} begin with {given!r}; "
+            f"{len(matches)} ids in session {document.session.session_id!r} begin with {start!r}; "
             "give more of it"
         )
-    return found[0]
+    return matches[0]
 
 
-def _word(found: Trace, item: EvidenceTrace) -> str:
+def _word(result: Trace, item: EvidenceTrace) -> str:
     """What an answer has to do with a piece of evidence."""
-    if found.kind != "message":
+    if result.kind != "message":
         return ""
-    return "rests on " if found.id in item.quoted_by else "was shown "
+    return "rests on " if result.id in item.quoted_by else "was shown "
 
 
 def _print(screen: Console, item: EvidenceTrace, word: str) -> None:
@@ -132,8 +132,8 @@ def _lines(screen: Console, facts: Iterable[tuple[str, str]], *, indent: str) ->
 
 
 def _run(call: ToolCall) -> str:
-    made = f"{call.tool}({arguments(call.args_digest)}) {call.status.value}"
-    return f"{short_id(call.tool_call_id)} {made}, {call.duration_ms} ms"
+    call_text = f"{call.tool}({arguments(call.args_digest)}) {call.status.value}"
+    return f"{short_id(call.tool_call_id)} {call_text}, {call.duration_ms} ms"
 
 
 def _failed(call: ToolCall) -> Iterator[tuple[str, str]]:
@@ -163,11 +163,11 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
         yield "turn", f"{item.turn} {item.turn_id}"
     if item.quoted_by:
         yield "quoted by", " ".join(map(short_id, item.quoted_by))
-    if shown := [name for name in item.used_by if name not in item.quoted_by]:
-        yield "shown to", " ".join(map(short_id, shown))
+    if readers := [name for name in item.used_by if name not in item.quoted_by]:
+        yield "shown to", " ".join(map(short_id, readers))
 
 
 def _named(message: Message) -> str:
     labels = (attachment.label() for attachment in message.attachments or ())
-    said = " ".join(filter(None, (message.content, *labels)))
-    return f"{short_id(message.message_id or '-')} {message.role.value} {said}".rstrip()
+    text = " ".join(filter(None, (message.content, *labels)))
+    return f"{short_id(message.message_id or '-')} {message.role.value} {text}".rstrip()

@@ -63,12 +63,12 @@ class _Found:
     @property
     def code(self) -> int:
         """The exit code."""
-        found = {verification.status for _, verification in self.sessions}
-        found |= {verification.status for verification in self.settings}
+        statuses = {check.status for _, check in self.sessions}
+        statuses |= {check.status for check in self.settings}
         gaps = any(report.missing for _, report in self.originals)
-        if self.missing or gaps or self.damaged or "tampered" in found:
+        if self.missing or gaps or self.damaged or "tampered" in statuses:
             return 1
-        return UNVERIFIED if "unverified" in found else 0
+        return UNVERIFIED if "unverified" in statuses else 0
 
 
 def verify(
@@ -114,17 +114,17 @@ def verify(
             f"{anchor!r} is a link to a file that is not there, and none is made: name the file itself"
         )
     lines = text_of(file) if file is not None and file.exists() else ""
-    found = asyncio.run(_verify((store, originals), session, account, user, lines, quiet=as_json))
+    finds = asyncio.run(_verify((store, originals), session, account, user, lines, quiet=as_json))
     if as_json:
-        _print_json(found, session)
+        _print_json(finds, session)
     else:
-        _print(found, file, anchor)
+        _print(finds, file, anchor)
     if file is not None:
-        _append(file, found.new)
+        _append(file, finds.new)
     if anchor == PRINTED and not as_json:
-        _print_anchors(found.new)
-    if found.code:
-        raise typer.Exit(found.code)
+        _print_anchors(finds.new)
+    if finds.code:
+        raise typer.Exit(finds.code)
 
 
 async def _verify(
@@ -155,12 +155,12 @@ async def _verify(
                     advance()
             settings = await engine.verify_settings(account or None, user, anchors=lines)
             damaged = await verify_settings.unreadable(
-                engine.store, account or None, user, [*(each for _, each in sessions), *settings]
+                engine.store, account or None, user, [*(check for _, check in sessions), *settings]
             )
         of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
-    found = _compared(sessions, settings, anchors, is_whole=is_whole)
-    return replace(found, originals=of_second, damaged=damaged)
+    finds = _compared(sessions, settings, anchors, is_whole=is_whole)
+    return replace(finds, originals=of_second, damaged=damaged)
 
 
 async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
@@ -194,15 +194,15 @@ async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
 
 
 async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Scope]:
-    found = []
+    scopes = []
     for account_id, user_id, session_id in await engine.store.list_keys():
         if (account and account_id != account) or (user is not None and user_id != user):
             continue
         scope = Scope.of_stored(account_id, user_id, session_id)
         with suppress(ContextEngineError):  # who verifies it says what is wrong
             scope = await with_project(engine.store, scope)
-        found.append(scope)
-    return found
+        scopes.append(scope)
+    return scopes
 
 
 def _compared(
@@ -217,14 +217,14 @@ def _compared(
 
     last = {anchor.session: anchor for anchor in anchors}
     new, names = [], set()
-    verified: list[Verification | SettingsVerification] = [each for _, each in sessions]
-    for verification in [*verified, *settings]:
-        if not verification.anchor:
+    verified: list[Verification | SettingsVerification] = [check for _, check in sessions]
+    for check in [*verified, *settings]:
+        if not check.anchor:
             continue
-        [now] = anchors_of(verification.anchor)
+        [now] = anchors_of(check.anchor)
         names.add(now.session)
-        known = last.get(now.session)
-        if verification.status != "tampered" and (known is None or not known.is_at(now)):
+        mark = last.get(now.session)
+        if check.status != "tampered" and (mark is None or not mark.is_at(now)):
             new.append(str(now))
     missing = len(last.keys() - names) if is_whole else 0
     compared = sum(anchor.session in names for anchor in anchors)
@@ -245,61 +245,61 @@ def _open_new(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def _print_json(found: _Found, session: str | None) -> None:
-    made: list[dict[str, Any]] = [
-        {"session_id": scope.session_id, "status": each.status, **asdict(each)}
-        for scope, each in found.sessions
+def _print_json(finds: _Found, session: str | None) -> None:
+    items: list[dict[str, Any]] = [
+        {"session_id": scope.session_id, "status": check.status, **asdict(check)}
+        for scope, check in finds.sessions
     ]
-    for item, (scope, _) in zip(made, found.sessions, strict=True):
-        item.update(verify_originals.as_json(scope, found.originals))
+    for item, (scope, _) in zip(items, finds.sessions, strict=True):
+        item.update(verify_originals.as_json(scope, finds.originals))
     if session is not None:
-        print_json(made[0])
+        print_json(items[0])
         return
-    for item, (scope, _) in zip(made, found.sessions, strict=True):
+    for item, (scope, _) in zip(items, finds.sessions, strict=True):
         item |= {"user_id": scope.user_id, "account_id": scope.account_id}
-    settings = verify_settings.as_json(found.settings)
-    more = {"settings": settings, "damaged": list(found.damaged), "missing": found.missing}
-    print_json({"sessions": made, **more})
+    settings = verify_settings.as_json(finds.settings)
+    more = {"settings": settings, "damaged": list(finds.damaged), "missing": finds.missing}
+    print_json({"sessions": items, **more})
 
 
-def _print(found: _Found, file: Path | None, anchor: str | None) -> None:
+def _print(finds: _Found, file: Path | None, anchor: str | None) -> None:
     screen = console()
-    for scope, verification in found.sessions:
-        for line in _lines(scope, verification):
+    for scope, check in finds.sessions:
+        for line in _lines(scope, check):
             screen.print(printable(line))
     for line in (
-        *verify_settings.lines(found.settings),
-        *(f"damaged: {each}" for each in found.damaged),
-        *verify_originals.lines(found.originals),
+        *verify_settings.lines(finds.settings),
+        *(f"damaged: {problem}" for problem in finds.damaged),
+        *verify_originals.lines(finds.originals),
     ):
         screen.print(printable(line))
-    if found.missing:
+    if finds.missing:
         screen.print(
-            f"{number(found.missing)} sessions, or settings of owners, that the anchors tell of are not there"
+            f"{number(finds.missing)} sessions, or settings of owners, that the anchors tell of are not there"
         )
     if file is not None:
         screen.print(
             printable(
-                f"compared with {number(found.compared)} anchors of {str(file)!r}, "
-                f"{number(len(found.new))} appended"
+                f"compared with {number(finds.compared)} anchors of {str(file)!r}, "
+                f"{number(len(finds.new))} appended"
             )
         )
     elif anchor is None:
         screen.print(_ROLLED_BACK)
 
 
-def _lines(scope: Scope, found: Verification) -> list[str]:
-    what = _WHAT[found.status]
-    if found.tampered_seq is not None:
-        what += f": event {number(found.tampered_seq)} is not what was recorded"
+def _lines(scope: Scope, check: Verification) -> list[str]:
+    verdict = _WHAT[check.status]
+    if check.tampered_seq is not None:
+        verdict += f": event {number(check.tampered_seq)} is not what was recorded"
     lines = [
-        f"session {scope.session_id}: {what} ({number(found.events)} events, {number(found.rows)} rows)"
+        f"session {scope.session_id}: {verdict} ({number(check.events)} events, {number(check.rows)} rows)"
     ]
-    lines += [f"  wrong: {each}" for each in found.wrong]
-    lines += [f"  not verified: {each}" for each in found.unverified]
-    if found.unchecked:
-        lines.append(f"  not verified: {number(found.unchecked)} payloads, whose key is gone")
-    lines += [f"  {_named(part)} was deleted at {moment(part.at)} UTC" for part in found.deleted]
+    lines += [f"  wrong: {problem}" for problem in check.wrong]
+    lines += [f"  not verified: {problem}" for problem in check.unverified]
+    if check.unchecked:
+        lines.append(f"  not verified: {number(check.unchecked)} payloads, whose key is gone")
+    lines += [f"  {_named(part)} was deleted at {moment(part.at)} UTC" for part in check.deleted]
     return lines
 
 

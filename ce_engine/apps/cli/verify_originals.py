@@ -21,18 +21,18 @@ async def checked(engine: ContextEngine, scopes: Sequence[Scope]) -> list[Checke
     """What was found for each session that is there; nothing where no second store is named."""
     if engine.config.redaction.mode != "dual_store":
         return []
-    found = []
+    reports = []
     for scope in scopes:
         try:
-            found.append((scope, await engine.verify_originals(scope)))
+            reports.append((scope, await engine.verify_originals(scope)))
         except (SessionNotFoundError, FileDamagedError):  # deleted; or it was said already
             continue
-    return found
+    return reports
 
 
-def lines(found: Sequence[Checked]) -> Iterator[str]:
+def lines(reports: Sequence[Checked]) -> Iterator[str]:
     """In words, without content."""
-    for scope, report in found:
+    for scope, report in reports:
         yield f"originals of session {scope.session_id}: {number(report.there)} are there"
         for piece_id in report.missing:
             yield f"  missing: {piece_id} was redacted, and has no original"
@@ -40,7 +40,7 @@ def lines(found: Sequence[Checked]) -> Iterator[str]:
             yield f"  without a row: nothing is recorded of {piece_id}; it goes with its session"
 
 
-def as_json(scope: Scope, found: Sequence[Checked]) -> dict[str, Any]:
+def as_json(scope: Scope, reports: Sequence[Checked]) -> dict[str, Any]:
     """What the object of a session has of them."""
-    own = next((report for other, report in found if other.key == scope.key), None)
+    own = next((report for other, report in reports if other.key == scope.key), None)
     return {} if own is None else {"originals": own.model_dump()}

@@ -31,26 +31,26 @@ async def unreadable(
     """What of an account, of a user of it or of all is in no list, but for what was said of it already."""
     if not isinstance(store, BaseStore):
         return []
-    known = tuple(wrong for verification in verified for wrong in verification.wrong)
-    return [each for each in await store.damaged(account, user) if not each.endswith(known)]
+    faults = tuple(wrong for check in verified for wrong in check.wrong)
+    return [entry for entry in await store.damaged(account, user) if not entry.endswith(faults)]
 
 
-def lines(found: Sequence[SettingsVerification]) -> Iterator[str]:
+def lines(checks: Sequence[SettingsVerification]) -> Iterator[str]:
     """In words, without content."""
-    for each in found:
-        yield f"{_whose(each)}: {_WHAT[each.status]} ({number(each.settings)} settings)"
-        yield from (f"  wrong: {wrong}" for wrong in each.wrong)
-        yield from (f"  not verified: {what}" for what in each.unverified)
+    for check in checks:
+        yield f"{_owner_words(check)}: {_WHAT[check.status]} ({number(check.settings)} settings)"
+        yield from (f"  wrong: {wrong}" for wrong in check.wrong)
+        yield from (f"  not verified: {problem}" for problem in check.unverified)
 
 
-def _whose(found: SettingsVerification) -> str:
-    if (found.account_id, found.user_id) == (SEALED_BY.account_id, SEALED_BY.user_id):
+def _owner_words(check: SettingsVerification) -> str:
+    if (check.account_id, check.user_id) == (SEALED_BY.account_id, SEALED_BY.user_id):
         return "that the store is sealed"
-    parts = {"user": found.user_id, "account": found.account_id, "project": found.project_id}
-    named = [f"{name} {text}" for name, text in parts.items() if text]
-    return f"settings of {', '.join(named) or 'the unnamed user'}"
+    parts = {"user": check.user_id, "account": check.account_id, "project": check.project_id}
+    words = [f"{name} {text}" for name, text in parts.items() if text]
+    return f"settings of {', '.join(words) or 'the unnamed user'}"
 
 
-def as_json(found: Sequence[SettingsVerification]) -> list[dict[str, Any]]:
+def as_json(checks: Sequence[SettingsVerification]) -> list[dict[str, Any]]:
     """An object for each owner in a project."""
-    return [{**asdict(each), "status": each.status} for each in found]
+    return [{**asdict(check), "status": check.status} for check in checks]

@@ -40,48 +40,50 @@ LEGEND = (
 )
 
 
-def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, int]) -> None:
+def print_brought_in(screen: Console, explanation: Explanation, turns: Mapping[str, int]) -> None:
     """Print the pieces, the best first.
 
     Args:
         screen: where to.
-        found: what went in.
+        explanation: what went in.
         turns: the numbers of the session's turns, by the message that each answers.
     """
-    tokens = sum(piece.tokens for piece in found.brought_in)
-    said = (
-        f"{_pieces(len(found.brought_in))}, {number(tokens)} tokens"
-        if found.brought_in
+    tokens = sum(piece.tokens for piece in explanation.brought_in)
+    text = (
+        f"{_pieces(len(explanation.brought_in))}, {number(tokens)} tokens"
+        if explanation.brought_in
         else "nothing"
     )
-    screen.print(Text(f"\nBrought in for this turn: {said}", style="bold"))
-    if found.asked and any(piece.features for piece in found.brought_in):
-        print_under(screen, INDENT, clipped(found.asked, screen.width - INDENT - 2), before="asked")
-    if not found.equal:
-        for problem in found.problems:
+    screen.print(Text(f"\nBrought in for this turn: {text}", style="bold"))
+    if explanation.asked and any(piece.features for piece in explanation.brought_in):
+        print_under(
+            screen, INDENT, clipped(explanation.asked, screen.width - INDENT - 2), before="asked"
+        )
+    if not explanation.equal:
+        for problem in explanation.problems:
             print_under(screen, INDENT, problem.detail, before="!")
-    for piece in found.brought_in:
+    for piece in explanation.brought_in:
         _print(screen, piece)
-    for before in found.earlier:
+    for before in explanation.earlier:
         turn = turns.get(before.asked)
         where = f"since turn {turn}" if turn else "since an earlier turn"
         stands = "stands where it was" if len(before.ids) == 1 else "stand where they were"
-        said = f"{_pieces(len(before.ids))}, {number(before.tokens)} tokens, {stands} sent {where}"
-        print_under(screen, INDENT, said, before="stays")
-    if any(piece.features for piece in found.brought_in):
+        text = f"{_pieces(len(before.ids))}, {number(before.tokens)} tokens, {stands} sent {where}"
+        print_under(screen, INDENT, text, before="stays")
+    if any(piece.features for piece in explanation.brought_in):
         print_under(screen, 0, LEGEND, style="dim")
 
 
 def sent_stretches(piece: BroughtIn) -> list[tuple[bool, str, int]]:
     """The text of a piece in stretches: whether each went out, its beginning, and how many characters are behind it."""
-    found, at = list[tuple[bool, str, int]](), 0
+    stretches, at = list[tuple[bool, str, int]](), 0
     for begin, end in [*piece.spans, (len(piece.text), len(piece.text))]:
         for is_sent, stretch in ((False, piece.text[at:begin]), (True, piece.text[begin:end])):
-            shown, more = clip(stretch, SENT_CHARS if is_sent else UNSENT_CHARS)
+            excerpt, more = clip(stretch, SENT_CHARS if is_sent else UNSENT_CHARS)
             if stretch:
-                found.append((is_sent, shown, more))
+                stretches.append((is_sent, excerpt, more))
         at = end
-    return found
+    return stretches
 
 
 def _pieces(count: int) -> str:
@@ -90,10 +92,10 @@ def _pieces(count: int) -> str:
 
 def _print(screen: Console, piece: BroughtIn) -> None:
     score = "-" if piece.score is None else f"{piece.score:.2f}"
-    what = [piece.kind, piece.who, moment(piece.at)[:16], short_id(piece.id)]
+    facts = [piece.kind, piece.who, moment(piece.at)[:16], short_id(piece.id)]
     part = ", its best sentences" if piece.is_part else ""
     tokens = f"{number(piece.tokens)} tokens{part}" if piece.tokens else ""
-    head = " · ".join(filter(None, [*what, tokens]))
+    head = " · ".join(filter(None, [*facts, tokens]))
     print_under(screen, INDENT, clipped(head, screen.width - INDENT), before=f"{score:>5}")
     if why := _why(piece.features, piece.words):
         print_under(screen, INDENT, why, style="dim")
@@ -102,9 +104,9 @@ def _print(screen: Console, piece: BroughtIn) -> None:
 
 def _why(features: Mapping[str, float], words: Sequence[str]) -> str:
     """A score's parts, with the words that it shares with the question."""
-    named = ", ".join(words[:WORDS]) + (" ..." if len(words) > WORDS else "")
+    word_list = ", ".join(words[:WORDS]) + (" ..." if len(words) > WORDS else "")
     return " + ".join(
         f"{FEATURES.get(name, name)} {weight:.2f}"
-        + (f" ({named})" if name == "words" and named else "")
+        + (f" ({word_list})" if name == "words" and word_list else "")
         for name, weight in features.items()
     )

@@ -43,11 +43,11 @@ def budget_bar(report: Report | None, cells: int, glyphs: Glyphs = BLOCKS) -> Te
     is_over = report.token_used > budget
     used = min(cells, _cells(report.token_used, budget, cells))
     same = min(used, _cells(report.prefix_tokens_unchanged or 0, budget, cells))
-    made = Text(glyphs.same * same, style=STYLES.same)
-    made.append(glyphs.new * (used - same - is_over), style=STYLES.new)
+    bar = Text(glyphs.same * same, style=STYLES.same)
+    bar.append(glyphs.new * (used - same - is_over), style=STYLES.new)
     if is_over:
-        made = made[: cells - 1].append(glyphs.over, style=STYLES.over)
-    return made.append(glyphs.free * (cells - used), style=STYLES.free)
+        bar = bar[: cells - 1].append(glyphs.over, style=STYLES.over)
+    return bar.append(glyphs.free * (cells - used), style=STYLES.free)
 
 
 def legend(glyphs: Glyphs) -> str:

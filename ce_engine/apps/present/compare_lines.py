@@ -93,35 +93,35 @@ def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
         lambda f: bool(f.failed),
     )
     if total.unfinished:
-        what = say("calls that were left or cancelled before their end")
-        yield Line(say("unfinished"), lambda f: number(f.unfinished), what)
+        meaning = say("calls that were left or cancelled before their end")
+        yield Line(say("unfinished"), lambda f: number(f.unfinished), meaning)
     if total.provider_cached is not None:
-        what = say("tokens that the provider had in its cache, as it told")
-        yield Line(say("cached, as told"), lambda f: number(f.provider_cached), what)
-    what = say("as the provider told")
-    yield Line(say("tokens answered"), lambda f: number(f.completion_tokens), what)
+        meaning = say("tokens that the provider had in its cache, as it told")
+        yield Line(say("cached, as told"), lambda f: number(f.provider_cached), meaning)
+    meaning = say("as the provider told")
+    yield Line(say("tokens answered"), lambda f: number(f.completion_tokens), meaning)
     yield from _times(comparison, say)
     yield from _quality(say)
 
 
 def sums(total: Figures, amounts: Amounts, say: Say = ENGLISH) -> Iterator[Line]:
     """The lines that every page and command has, each with the same meaning: calls, tokens, what they cost."""
-    what = say("model calls; retries stay in their call")
-    yield Line(say("calls"), lambda f: number(f.calls), what)
+    meaning = say("model calls; retries stay in their call")
+    yield Line(say("calls"), lambda f: number(f.calls), meaning)
     if total.own:
-        what = say("of these, made by the engine itself, such as summaries")
-        yield Line(say("our own"), lambda f: number(f.own), what)
+        meaning = say("of these, made by the engine itself, such as summaries")
+        yield Line(say("our own"), lambda f: number(f.own), meaning)
     yield Line(say("sessions"), lambda f: number(f.sessions), say("sessions that they are of"))
-    what = say("input that went out, by our count")
-    yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), what)
-    what = say("what the app's own input would be")
-    yield Line(say("tokens without us"), lambda f: number(f.tokens_without), what)
-    what = say("the difference; below 0, more was brought in than left out")
-    yield Line(say("tokens saved"), saved_tokens, what)
-    what = say("leading tokens equal to the call before")
-    yield Line(say("begins alike"), cached_tokens, what)
-    what = say("those of them in prefixes as long as a provider caches")
-    yield Line(say("cacheable"), cacheable_tokens, what)
+    meaning = say("input that went out, by our count")
+    yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), meaning)
+    meaning = say("what the app's own input would be")
+    yield Line(say("tokens without us"), lambda f: number(f.tokens_without), meaning)
+    meaning = say("the difference; below 0, more was brought in than left out")
+    yield Line(say("tokens saved"), saved_tokens, meaning)
+    meaning = say("leading tokens equal to the call before")
+    yield Line(say("begins alike"), cached_tokens, meaning)
+    meaning = say("those of them in prefixes as long as a provider caches")
+    yield Line(say("cacheable"), cacheable_tokens, meaning)
     yield from _costs(total, amounts, say)
 
 
@@ -149,20 +149,20 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
         say("the same beside what it would have cost"),
         lambda f: f.beside.is_dearer,
     )
-    what = say("single calls whose input cost over 1 % more than without us")
-    yield Line(say("dearer calls"), lambda f: _of(f.beside.dearer, f.beside.calls), what)
-    what = say("what came back; it costs the same without us")
+    meaning = say("single calls whose input cost over 1 % more than without us")
+    yield Line(say("dearer calls"), lambda f: _of(f.beside.dearer, f.beside.calls), meaning)
+    meaning = say("what came back; it costs the same without us")
     yield Line(
-        say("cost of answers, {unit}", unit=unit), lambda f: amounts.bare(f.beside.answers), what
+        say("cost of answers, {unit}", unit=unit), lambda f: amounts.bare(f.beside.answers), meaning
     )
     if total.beside.apart:
-        what = say(
+        meaning = say(
             "inputs of calls with nothing to stand beside: they count alike with us and without"
         )
         yield Line(
             say("not comparable, {unit}", unit=unit),
             lambda f: amounts.bare(f.beside.apart_sent) if f.beside.apart else "-",
-            what,
+            meaning,
         )
 
 
@@ -174,12 +174,12 @@ def _times(comparison: Comparison, say: Say) -> Iterator[Line]:
             lambda f: cost_text(f.cost, f.calls - f.from_cache, currency, say),
             say("inputs and answers by the price table, by the tokens that the provider told"),
         )
-    what = say("of whole answers")
-    yield Line(say("latency p50 / p95"), lambda f: _spread(f.latency_ms), what)
-    what = say("of streams")
-    yield Line(say("first token p50 / p95"), lambda f: _spread(f.first_token_ms), what)
-    what = say("calls with messages left out or shortened")
-    yield Line(say("pruned"), lambda f: _of(f.pruned, f.calls), what)
+    meaning = say("of whole answers")
+    yield Line(say("latency p50 / p95"), lambda f: _spread(f.latency_ms), meaning)
+    meaning = say("of streams")
+    yield Line(say("first token p50 / p95"), lambda f: _spread(f.first_token_ms), meaning)
+    meaning = say("calls with messages left out or shortened")
+    yield Line(say("pruned"), lambda f: _of(f.pruned, f.calls), meaning)
 
 
 def _quality(say: Say) -> Iterator[Line]:
@@ -189,18 +189,18 @@ def _quality(say: Say) -> Iterator[Line]:
         say("calls in which what must stay was more than the budget"),
         lambda f: bool(f.over_budget),
     )
-    what = say("tools and retrievals that ran")
-    yield Line(say("tool calls"), lambda f: number(f.tool_calls), what)
+    meaning = say("tools and retrievals that ran")
+    yield Line(say("tool calls"), lambda f: number(f.tool_calls), meaning)
     yield Line(
         say("tool errors"),
         lambda f: _of(f.tool_errors, f.tool_calls) if f.tool_errors else "0",
         say("those that did not succeed"),
         lambda f: bool(f.tool_errors),
     )
-    what = say("pieces that answers rest on or were given")
-    yield Line(say("evidence used"), lambda f: number(f.evidence_used), what)
-    what = say("pieces with something redacted")
-    yield Line(say("redactions"), lambda f: number(f.redactions), what)
+    meaning = say("pieces that answers rest on or were given")
+    yield Line(say("evidence used"), lambda f: number(f.evidence_used), meaning)
+    meaning = say("pieces with something redacted")
+    yield Line(say("redactions"), lambda f: number(f.redactions), meaning)
     yield Line(
         say("degradations"),
         lambda f: number(f.degradations),
@@ -244,8 +244,8 @@ def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     yield from _billed_notes(comparison, say)
     for code, times in total.degradation_codes.items():
         meaning = code_words(code, say)
-        known = say(": ") + meaning if meaning != code else ""
-        yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + known
+        suffix = say(": ") + meaning if meaning != code else ""
+        yield say("{code} {count} time", "{code} {count} times", code=code, count=times) + suffix
 
 
 def _billed_notes(comparison: Comparison, say: Say) -> Iterator[str]:

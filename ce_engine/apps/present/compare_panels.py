@@ -78,8 +78,8 @@ def largest(comparison: Comparison) -> list[Row]:
     if len(rows) <= MOST_GROUPS:
         return rows
     names = sorted(comparison.groups, key=lambda name: -comparison.groups[name].tokens_sent)
-    chosen = set(names[:MOST_GROUPS])
-    return [row for row in rows if row[0] in chosen]
+    top_names = set(names[:MOST_GROUPS])
+    return [row for row in rows if row[0] in top_names]
 
 
 def short(tokens: int) -> str:
@@ -106,19 +106,19 @@ def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
     )
     yield Tile(cached_share(total), cached_words(total, say))
     if comparison.prices and total.cost:
-        what = say("billed, answers included")
+        caption = say("billed, answers included")
         if total.cost.unpriced:
-            what = say(
+            caption = say(
                 "billed, answers included; {count} calls have no price", count=total.cost.unpriced
             )
-        yield Tile(money(total.cost.amount, comparison.prices.currency), what)
+        yield Tile(money(total.cost.amount, comparison.prices.currency), caption)
     if total.latency_ms:
         half = milliseconds(total.latency_ms.p50)
         yield Tile(half, say("half of the answers took no longer"))
-    what = say(
+    caption = say(
         "calls went wrong: failed, with a tool's error, over the budget or degraded; each counts once"
     )
-    yield Tile(number(total.went_wrong), what)
+    yield Tile(number(total.went_wrong), caption)
 
 
 def _saved_cost(total: Figures, amounts: Amounts, say: Say) -> Tile:
@@ -152,15 +152,15 @@ def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> I
 def _counted(rows: Sequence[Row], say: Say) -> dict[str, str]:
     """By what each group's tokens are counted, where that is not the same in all."""
     counters = {shown(name, say): f.counters for name, f in rows}
-    if len({counter for each in counters.values() for counter in each}) < 2:
+    if len({counter for group_counters in counters.values() for counter in group_counters}) < 2:
         return {}
     return {
         name: say(
             "tokens counted by {names}",
-            names=say(", ").join(estimator_words(each, say) for each in found),
+            names=say(", ").join(estimator_words(counter, say) for counter in group_counters),
         )
-        for name, found in counters.items()
-        if found
+        for name, group_counters in counters.items()
+        if group_counters
     }
 
 
@@ -171,11 +171,11 @@ def _told(panel: Panel, counted: Mapping[str, str]) -> Panel:
 
 def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
     """What inputs cost with us and without us."""
-    found = [(name, f.beside) for name, f in rows]
-    most = max(max(costs.inputs, costs.without) for _, costs in found) or 1
+    pairs = [(name, f.beside) for name, f in rows]
+    most = max(max(costs.inputs, costs.without) for _, costs in pairs) or 1
 
     def bars() -> Iterator[Bar]:
-        for name, costs in found:
+        for name, costs in pairs:
             if not costs.calls:
                 yield Bar(shown(name, say), say("nothing to stand beside"))
                 continue
@@ -196,13 +196,13 @@ def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
         ("new", say("paid for inputs, and for our own calls")),
         ("track", say("saved: what the app alone would have paid more")),
     ]
-    if any(costs.saved < 0 for _, costs in found):
+    if any(costs.saved < 0 for _, costs in pairs):
         key.append(("more", say("paid more than without us")))
-    what = say(
+    caption = say(
         "The whole bar is what the app would have paid without us. Amounts are in {unit}.",
         unit=amounts.unit(say),
     )
-    return Panel(say("Cost of inputs"), what, key, list(bars()))
+    return Panel(say("Cost of inputs"), caption, key, list(bars()))
 
 
 def _tokens(rows: Sequence[Row], say: Say) -> Panel:
@@ -231,11 +231,11 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
         ("new", say("sent to the model")),
         ("track", say("left out: what the app alone would have sent")),
     ]
-    title, what = (
+    title, caption = (
         say("Tokens of all calls"),
         say("The whole bar is what the app alone would have sent."),
     )
-    return Panel(title, what, key, list(bars()))
+    return Panel(title, caption, key, list(bars()))
 
 
 def _sent(rows: Sequence[Row], say: Say) -> Panel:
@@ -256,10 +256,10 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
         ("cached", say("same beginning as the call before")),
         ("new", say("new")),
     ]
-    what = say(
+    caption = say(
         "More green is cheaper: providers bill a cached prefix at a fraction, if it is long enough."
     )
-    return Panel(say("Sent with one call, on average"), what, key, list(bars()))
+    return Panel(say("Sent with one call, on average"), caption, key, list(bars()))
 
 
 def _billed(rows: Sequence[Row], currency: str, say: Say) -> Panel:
@@ -271,16 +271,16 @@ def _billed(rows: Sequence[Row], currency: str, say: Say) -> Panel:
             priced = paid - (f.cost.unpriced if f.cost else 0)
             value = say("no price of its models")
             if f.cost and priced:
-                each = money(1000 * f.cost.amount / priced, currency)
+                per_thousand = money(1000 * f.cost.amount / priced, currency)
                 value = say(
                     "{cost} · {each} for 1,000 calls",
                     cost=cost_text(f.cost, paid, currency, say),
-                    each=each,
+                    each=per_thousand,
                 )
             yield Bar(shown(name, say), value, [Part("new", f.cost.amount / most if f.cost else 0)])
 
-    what = say("Inputs and answers by the price table, by the tokens that the provider told.")
-    return Panel(say("Billed"), what, [], list(bars()))
+    caption = say("Inputs and answers by the price table, by the tokens that the provider told.")
+    return Panel(say("Billed"), caption, [], list(bars()))
 
 
 def _times(rows: Sequence[Row], say: Say) -> Panel:
@@ -290,16 +290,16 @@ def _times(rows: Sequence[Row], say: Say) -> Panel:
     def bars() -> Iterator[Bar]:
         for name, f in rows:
             pairs = (("new", f.latency_ms), ("cached", f.first_token_ms))
-            found = [(kind, spread) for kind, spread in pairs if spread]
-            said = [_p50_p95(spread, kind, say) for kind, spread in found]
-            ranges = [Range(kind, s.p50 / most, s.p95 / most) for kind, s in found]
-            yield Bar(shown(name, say), " · ".join(said) or say("not told"), ranges=ranges)
+            kind_spreads = [(kind, spread) for kind, spread in pairs if spread]
+            texts = [_p50_p95(spread, kind, say) for kind, spread in kind_spreads]
+            ranges = [Range(kind, s.p50 / most, s.p95 / most) for kind, s in kind_spreads]
+            yield Bar(shown(name, say), " · ".join(texts) or say("not told"), ranges=ranges)
 
     key = [("new", say("whole answer"))]
     if any(f.first_token_ms for _, f in rows):
         key.append(("cached", say("first token of a stream")))
-    what = say("From the dot (half are as fast) to the ring (95 of 100 are); left is faster.")
-    return Panel(say("How long answers took"), what, key, list(bars()))
+    caption = say("From the dot (half are as fast) to the ring (95 of 100 are); left is faster.")
+    return Panel(say("How long answers took"), caption, key, list(bars()))
 
 
 def _p50_p95(spread: Spread, kind: str, say: Say) -> str:

@@ -82,15 +82,15 @@ class Disagreements:
     def of(self, record: ConflictRecord, row: TurnRow) -> Disagreement:
         """A conflict of a turn."""
         went = self._sent.of(record, row)
-        found = [self._evidences.get(name) for name in record.evidence_ids]
-        first = next((each.content for each in found if each is not None), "")
+        evidences = [self._evidences.get(name) for name in record.evidence_ids]
+        first = next((evidence.content for evidence in evidences if evidence is not None), "")
         sides = []
-        for name, evidence in zip(record.evidence_ids, found, strict=True):
+        for name, evidence in zip(record.evidence_ids, evidences, strict=True):
             text = evidence.content if evidence is not None else ""
             pieces = [("same", text)] if text == first else difference(first, text)
-            shown = [p for p in pieces if p[0] != "gone"]
+            parts = [p for p in pieces if p[0] != "gone"]
             values = self._values.of(name, [record.field_path])
-            sides.append(Side(name, evidence, shown, values[0] if values else None, went[name]))
+            sides.append(Side(name, evidence, parts, values[0] if values else None, went[name]))
         return Disagreement(record, has_note(row.report), sides)
 
 

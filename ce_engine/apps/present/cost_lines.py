@@ -70,11 +70,11 @@ class SessionCosts:
 
     def source(self, say: Say = ENGLISH) -> str:
         """What amounts are in, and the models of which no price is known."""
-        table, said = self.costs.prices, self.amounts.source(say)
+        table, text = self.costs.prices, self.amounts.source(say)
         if not isinstance(table, UnitPrices):
-            return said
+            return text
         models = model_names(unpriced_models(self.calls, table.known), say)
-        return said + say("; ") + say("no price is known of: {models}", models=models)
+        return text + say("; ") + say("no price is known of: {models}", models=models)
 
     def amount(self, value: float) -> str:
         """An amount of the session's money, without its unit."""
@@ -113,7 +113,7 @@ class SessionCosts:
 
     def dearer_turns(self, say: Say = ENGLISH) -> list[DearerTurn]:
         """All turns that became dearer, in their order."""
-        theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
+        rows = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         return [
             DearerTurn(
                 turn,
@@ -122,7 +122,7 @@ class SessionCosts:
                 cause_words(cost.cause, say),
                 cost.more,
             )
-            for turn, _, cost in theirs
+            for turn, _, cost in rows
             if cost.is_dearer
         ]
 
@@ -142,17 +142,17 @@ class SessionCosts:
     def taken(self, say: Say = ENGLISH) -> str:
         """What a cached token is taken to cost, on which it depends what is dearer; `""` where no price has one."""
         table = self.costs.prices
-        found = {table.of(call.model, call.provider) for call in self.calls if not is_free(call)}
+        prices = {table.of(call.model, call.provider) for call in self.calls if not is_free(call)}
         shares = sorted(
             {
                 round(100 * price.cached / price.input)
-                for price in found
+                for price in prices
                 if price is not None and price.input and price.cached is not None
             }
         )
         if not shares:
             return ""
-        share = "–".join(dict.fromkeys(f"{each}" for each in (shares[0], shares[-1])))
+        share = "–".join(dict.fromkeys(f"{percentage}" for percentage in (shares[0], shares[-1])))
         return say(" [if a cached token costs {share} % of a new one]", share=share)
 
     def _uncached(self, say: Say) -> str:
@@ -177,84 +177,84 @@ class SessionCosts:
         return say("; ").join(
             cause_words(cause, say)
             + self._turns(cause, say)
-            + say(" ({text})", text=f"+{self.amount(lost)}")
-            for cause, lost in self.costs.lost.items()
+            + say(" ({text})", text=f"+{self.amount(amount)}")
+            for cause, amount in self.costs.lost.items()
         )
 
     def _turns(self, cause: str, say: Say) -> str:
-        theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
+        rows = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         turns = sorted(
             (-cost.more, turn)
-            for turn, _, cost in theirs
+            for turn, _, cost in rows
             if cost.cause == cause and cost.is_dearer
         )
         if not turns:
             return ""
-        named = sorted(turn for _, turn in turns[:NAMED])
+        numbers = sorted(turn for _, turn in turns[:NAMED])
         more = (
             say(" and {count} more turn", " and {count} more turns", count=len(turns) - NAMED)
             if len(turns) > NAMED
             else ""
         )
-        told = ", ".join(map(number, named))
-        return say(" at turn {turns}", " at turns {turns}", count=len(turns), turns=told) + more
+        text = ", ".join(map(number, numbers))
+        return say(" at turn {turns}", " at turns {turns}", count=len(turns), turns=text) + more
 
     def lines(self, say: Say = ENGLISH) -> Iterator[tuple[str, str]]:
         """The sums, what they are in, and what they leave out, as named lines."""
-        found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
-        if found.apart < len(theirs):
-            yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
+        totals, app_calls = self.costs, [c for c in self.calls if c.agent != OWN]
+        if totals.apart < len(app_calls):
+            yield say("cost"), self._sums(len(self.calls) - len(app_calls), say)
             yield say("prices"), self.source(say)
-        if found.apart:
-            cost = self.sums.bare(found.sent - found.compared)
+        if totals.apart:
+            cost = self.sums.bare(totals.sent - totals.compared)
             yield (
                 say("apart"),
                 say(
                     "{calls} with nothing to stand beside: the app leaves their history to us, or an older "
                     "release recorded them; their inputs, {cost}, count alike with us and without",
-                    calls=_calls(found.apart, say),
+                    calls=_calls(totals.apart, say),
                     cost=cost,
                 ),
             )
-        if found.by_talk:
+        if totals.by_talk:
             yield (
                 say("by hand"),
                 say(
                     "{calls} by hand, where we keep the talk: beside them stands the cost of sending all of it each "
                     "time, with the rules that the app stored and the evidence that it recorded for each question",
-                    calls=_calls(found.by_talk, say),
+                    calls=_calls(totals.by_talk, say),
                 ),
             )
-        if said := self._provider_count(say):
-            yield say("as told"), said
-        if not self.is_dearer and found.lost:
+        if count_text := self._provider_count(say):
+            yield say("as told"), count_text
+        if not self.is_dearer and totals.lost:
             yield say("dearer"), self.causes(say)
-        if found.lost:
+        if totals.lost:
             yield say("assumed"), self._uncached(say)
 
     def _provider_count(self, say: Say) -> str:
         """What providers told of the calls, beside our own count of the same; `""` where none told anything."""
-        told = [c for c in self.calls if c.prompt is not None and not c.from_cache]
-        if not told:
+        counted_calls = [c for c in self.calls if c.prompt is not None and not c.from_cache]
+        if not counted_calls:
             return ""
-        cached = [c.cached for c in told if c.cached is not None]
+        cached = [c.cached for c in counted_calls if c.cached is not None]
         return say(
             "{tokens}, in {calls}; by our own count {sent} went out in them",
             tokens=_of_cached(
-                sum(c.prompt or 0 for c in told), sum(cached) if cached else None, say
+                sum(c.prompt or 0 for c in counted_calls), sum(cached) if cached else None, say
             ),
-            calls=_calls(len(told), say),
-            sent=sum(c.sent for c in told),
+            calls=_calls(len(counted_calls), say),
+            sent=sum(c.sent for c in counted_calls),
         )
 
     def _sums(self, own: int, say: Say) -> str:
-        found = self.costs
+        totals = self.costs
         now, before = self.figures.beside.inputs, self.figures.beside.without
         included = say(", {calls} of our own included", calls=_calls(own, say))
         return say(
             "{now} for inputs{own}, {before} without us · {effect} · answers {answers}",
             now=self.sums.bare(now),
-            own=included if found.own else "",
+            own=included if totals.own else "",
             before=self.sums.bare(before),
             effect=saved(now, before, self.sums.bare, say),
             answers=self._answers(say),
@@ -262,8 +262,8 @@ class SessionCosts:
 
     def _answers(self, say: Say) -> str:
         count = self.costs.estimated
-        told = say(" ({calls} estimated)", calls=_calls(count, say)) if count else ""
-        return f"{'~' if told else ''}{self.sums.bare(self.costs.answers)}{told}"
+        remark = say(" ({calls} estimated)", calls=_calls(count, say)) if count else ""
+        return f"{'~' if remark else ''}{self.sums.bare(self.costs.answers)}{remark}"
 
 
 def saved(
@@ -295,23 +295,23 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     call, cost, prices = spent.calls[place], spent.costs.each[place], spent.costs.prices
     price = prices.of(call.model, call.provider)
     least = price.cached_from if price is not None else 0
-    sent = spent.amounts.text(cost.sent, say)
+    sent_text = spent.amounts.text(cost.sent, say)
     if cost.untouched is not None:
         more = change(cost.sent, cost.untouched, PLACES)
-        sent = say("{sent} ({more} beside without us)", sent=sent, more=more)
-    yield say("cost"), f"{sent}{say(': ')}{_made_of(call.sent, call.prefix, least, say)}"
+        sent_text = say("{sent} ({more} beside without us)", sent=sent_text, more=more)
+    yield say("cost"), f"{sent_text}{say(': ')}{_made_of(call.sent, call.prefix, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
-        what = say("all of the talk, ") if call.beside == "talk" else ""
+        content_words = say("all of the talk, ") if call.beside == "talk" else ""
         if call.put_in:
-            what = say(
+            content_words = say(
                 "all of the talk, and {count} tokens of rules and evidence that the app put in, ",
                 count=call.put_in,
             )
-        made = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
+        composition = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
-        yield say("without us"), f"{without}{say(': ')}{what}{made}"
+        yield say("without us"), f"{without}{say(': ')}{content_words}{composition}"
         if cost.is_dearer:
             yield (
                 say("dearer"),
@@ -331,12 +331,12 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
     """What the answer of a call cost."""
     call, cost = spent.calls[place], spent.costs.each[place]
     if call.completion:
-        told = say("about ") if call.estimated else ""
-        more = say(" (estimated: nobody told)") if told else ""
+        qualifier = say("about ") if call.estimated else ""
+        more = say(" (estimated: nobody told)") if qualifier else ""
         tokens = say("{count} token", "{count} tokens", count=call.completion)
         yield (
             say("answer"),
-            f"{told}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
+            f"{qualifier}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
 
 
@@ -344,8 +344,8 @@ def _provider_count(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
     """What the provider told of a call, beside our own count."""
     if call.prompt is not None:
         own = say("by our own count {sent} went out", sent=call.sent)
-        told = _of_cached(call.prompt, call.cached, say)
-        yield say("as told"), f"{told}{say('; ')}{own}"
+        tokens_text = _of_cached(call.prompt, call.cached, say)
+        yield say("as told"), f"{tokens_text}{say('; ')}{own}"
 
 
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:

@@ -89,7 +89,7 @@ class Graph:
 
 
 def graph(
-    found: Trace,
+    trace: Trace,
     document: SessionDocument | None,
     turns: dict[str, int],
     say: Say = ENGLISH,
@@ -97,33 +97,33 @@ def graph(
     """The graph of a trace.
 
     Args:
-        found: where it leads.
+        trace: where it leads.
         document: of the session; without it, messages are known by their ids alone.
         turns: numbers of turns by the message that each gave as its answer.
         say: the language of the titles.
     """
-    made = Graph(say)
-    stored = document.session.messages if document is not None else []
-    messages = {m.message_id: m for m in stored if m.message_id}
+    picture = Graph(say)
+    stored_messages = document.session.messages if document is not None else []
+    messages = {m.message_id: m for m in stored_messages if m.message_id}
     if document is None:
-        messages = {name: _unread(name) for name in _names(found)}
-    if found.kind == "message" and found.id in messages:
-        _message(made, messages[found.id], turns, is_asked=True)
-    for item in found.evidence:
-        _evidence(made, item, found)
-        readers = [found.id] if found.kind == "message" else _readers(item, messages)
+        messages = {name: _unread(name) for name in _names(trace)}
+    if trace.kind == "message" and trace.id in messages:
+        _message(picture, messages[trace.id], turns, is_asked=True)
+    for item in trace.evidence:
+        _evidence(picture, item, trace)
+        readers = [trace.id] if trace.kind == "message" else _readers(item, messages)
         for name in readers:
-            if name in messages and _message(made, messages[name], turns):
+            if name in messages and _message(picture, messages[name], turns):
                 firm = name in item.quoted_by or _is_own(messages[name], item)
-                made.link(f"e:{item.ref.evidence_id}", f"m:{name}", is_firm=firm)
-        _source(made, item, turns)
-    return made
+                picture.link(f"e:{item.ref.evidence_id}", f"m:{name}", is_firm=firm)
+        _source(picture, item, turns)
+    return picture
 
 
-def _names(found: Trace) -> list[str]:
+def _names(trace: Trace) -> list[str]:
     """The messages that a trace names."""
-    own = [found.id] if found.kind == "message" else []
-    return [*own, *(name for item in found.evidence for name in item.used_by)]
+    own = [trace.id] if trace.kind == "message" else []
+    return [*own, *(name for item in trace.evidence for name in item.used_by)]
 
 
 def _unread(name: str) -> Message:
@@ -132,12 +132,12 @@ def _unread(name: str) -> Message:
 
 def _readers(item: EvidenceTrace, messages: dict[str, Message]) -> list[str]:
     """The messages that it went to: what it is itself, what rests on it, and then who was only shown it."""
-    known = [name for name in item.used_by if name in messages]
+    reader_ids = [name for name in item.used_by if name in messages]
 
     def rank(name: str) -> int:
         return 0 if _is_own(messages[name], item) else 1 if name in item.quoted_by else 2
 
-    return sorted(known, key=rank)
+    return sorted(reader_ids, key=rank)
 
 
 def _is_own(message: Message, item: EvidenceTrace) -> bool:
@@ -146,39 +146,39 @@ def _is_own(message: Message, item: EvidenceTrace) -> bool:
 
 
 def _message(
-    made: Graph, message: Message, turns: dict[str, int], *, is_asked: bool = False
+    picture: Graph, message: Message, turns: dict[str, int], *, is_asked: bool = False
 ) -> bool:
     name = message.message_id or ""
-    role = word(message.role.value, made.say)
+    role = word(message.role.value, picture.say)
     title, turn = f"{role} · {message.author.id}" if message.author else role, turns.get(name)
-    said = message.content or ", ".join(call.name for call in message.tool_calls or ())
-    node = Node(name, "message", READER, title, line(said), turn, is_asked)
-    return made.add(f"m:{name}", node)
+    text = message.content or ", ".join(call.name for call in message.tool_calls or ())
+    node = Node(name, "message", READER, title, line(text), turn, is_asked)
+    return picture.add(f"m:{name}", node)
 
 
-def _evidence(made: Graph, item: EvidenceTrace, found: Trace) -> None:
+def _evidence(picture: Graph, item: EvidenceTrace, trace: Trace) -> None:
     name, evidence = item.ref.evidence_id, item.evidence
-    kind = word(evidence.type.value, made.say) if evidence else made.say("kept elsewhere")
+    kind = word(evidence.type.value, picture.say) if evidence else picture.say("kept elsewhere")
     text = line(item.text or evidence.content) if evidence is not None else ""
-    is_asked = found.kind == "evidence" and found.id == name
+    is_asked = trace.kind == "evidence" and trace.id == name
     node = Node(name, "evidence", EVIDENCE, kind, text, None, is_asked)
-    made.add(f"e:{name}", node)
+    picture.add(f"e:{name}", node)
 
 
-def _source(made: Graph, item: EvidenceTrace, turns: dict[str, int]) -> None:
+def _source(picture: Graph, item: EvidenceTrace, turns: dict[str, int]) -> None:
     """What made the evidence: a tool's run, a model call, or where it says that it is from."""
     key = f"e:{item.ref.evidence_id}"
-    for name, node in _sources(item, made.say):
-        if made.add(name, node):
-            made.link(name, key)
+    for name, node in _sources(item, picture.say):
+        if picture.add(name, node):
+            picture.link(name, key)
     asking = item.asked_by
     if asking is not None and item.tool_call is not None:
         name = asking.message_id or ""
         turn = turns.get(name, item.turn)
-        said = asking.content or ", ".join(call.name for call in asking.tool_calls or ())
-        node = Node(name, "message", ASKED, word(asking.role.value, made.say), line(said), turn)
-        if made.add(f"a:{name}", node):
-            made.link(f"a:{name}", f"t:{item.tool_call.tool_call_id}")
+        text = asking.content or ", ".join(call.name for call in asking.tool_calls or ())
+        node = Node(name, "message", ASKED, word(asking.role.value, picture.say), line(text), turn)
+        if picture.add(f"a:{name}", node):
+            picture.link(f"a:{name}", f"t:{item.tool_call.tool_call_id}")
 
 
 def _sources(item: EvidenceTrace, say: Say) -> Iterator[tuple[str, Node]]:

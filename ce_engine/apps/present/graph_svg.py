@@ -57,13 +57,13 @@ _ARROW = (
 )
 
 
-def _ordered(found: Graph) -> list[list[str]]:
+def _ordered(graph: Graph) -> list[list[str]]:
     """The columns, each in the order of what it is linked with on its right, so that few edges cross."""
-    columns = [[key for key, _ in column] for column in found.columns()]
+    columns = [[key for key, _ in column] for column in graph.columns()]
     for at in range(len(columns) - 2, -1, -1):
         below = {key: row for row, key in enumerate(columns[at + 1])}
         ends: dict[str, list[int]] = {}
-        for edge in found.edges:
+        for edge in graph.edges:
             if edge.end in below:
                 ends.setdefault(edge.start, []).append(below[edge.end])
         columns[at].sort(key=lambda key: _middle(ends.get(key, [])))
@@ -90,7 +90,7 @@ def _node(node: Node, at: tuple[int, int], address: Address, say: Say) -> str:
     x, y = at
     turn = f" · {say('turn')} {node.turn}" if node.turn else ""
     head = f"{say(TITLES[node.kind])}{turn}"
-    asked = " asked" if node.is_asked else ""
+    asked_class = " asked" if node.is_asked else ""
     texts = "".join(
         f'<text class="{kind}" y="{18 + 17 * row}" fill="currentColor"{more}>{plain(_fit(text, cells))}</text>'
         for row, (kind, text, cells, more) in enumerate(
@@ -102,9 +102,9 @@ def _node(node: Node, at: tuple[int, int], address: Address, say: Say) -> str:
         )
     )
     inside = f'<g transform="translate({x + 10} {y})" clip-path="url(#graph-inside)">{texts}</g>'
-    told = plain(f"{head}: {node.title} {node.text}")
+    title = plain(f"{head}: {node.title} {node.text}")
     box = (
-        f'<g class="node {node.kind}{asked}"><title>{told}</title><rect x="{x}" y="{y}" width="{WIDE}" '
+        f'<g class="node {node.kind}{asked_class}"><title>{title}</title><rect x="{x}" y="{y}" width="{WIDE}" '
         f'height="{HIGH}" rx="8" fill="#a8a29e" fill-opacity=".12" stroke="#78716c"/>{inside}</g>'
     )
     link = address(node)

@@ -99,10 +99,10 @@ def _different(before: str, after: str) -> Iterator[Piece]:
         yield from _ends(before, after) if is_long else _compared(first, second)
 
 
-def _common_lines(one: str, other: str) -> int:
+def _common_lines(first: str, other: str) -> int:
     """How many characters two texts begin with in common: of whole lines, or all of one of them."""
-    same = _common(one, other)
-    return same if same == min(len(one), len(other)) else one.rfind("\n", 0, same) + 1
+    same = _common(first, other)
+    return same if same == min(len(first), len(other)) else first.rfind("\n", 0, same) + 1
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -112,10 +112,10 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _words(text: str) -> list[str]:
-    found: list[str] = []
+    words: list[str] = []
     for word in _WORD.finditer(text):
-        found += [part for part in _CJK.split(word[0]) if part]
-    return found
+        words += [part for part in _CJK.split(word[0]) if part]
+    return words
 
 
 class _Matcher(difflib.SequenceMatcher[str]):
@@ -153,15 +153,15 @@ def _ends(before: str, after: str) -> Iterator[Piece]:
     first, second = before[head:], after[head:]
     tail = _common(first[::-1], second[::-1])
     middle = len(first) - tail
-    gone, new = first[:middle], second[: len(second) - tail]
-    pieces = [("same", before[:head]), ("gone", gone), ("new", new), ("same", first[middle:])]
+    old, new = first[:middle], second[: len(second) - tail]
+    pieces = [("same", before[:head]), ("gone", old), ("new", new), ("same", first[middle:])]
     yield from (piece for piece in pieces if piece[1])
 
 
-def _common(one: str, other: str) -> int:
+def _common(first: str, other: str) -> int:
     """How many characters two texts begin with in common."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(other)))
 
 
 def _shortened(pieces: Iterator[Piece], context: int) -> Iterator[Piece]:

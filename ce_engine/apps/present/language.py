@@ -36,9 +36,9 @@ class Language:
         """Say a text; one that nobody has translated is said in English."""
         key = plural or text
         english = text if plural and values.get("count") == 1 else key
-        found = self.texts.get(key, english)
+        translation = self.texts.get(key, english)
         filled = {name: _filled(value) for name, value in values.items()}
-        return found.format(**filled) if filled else found
+        return translation.format(**filled) if filled else translation
 
 
 def _filled(value: object) -> object:
@@ -51,22 +51,22 @@ ENGLISH = Language(ENGLISH_CODE, "English")
 @cache
 def languages() -> Mapping[str, Language]:
     """The languages by their codes, English first."""
-    found = {ENGLISH_CODE: ENGLISH}
+    by_code = {ENGLISH_CODE: ENGLISH}
     for path in sorted(FOLDER.glob("*.toml")):
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
         texts = {key: text for part in sections.values() for key, text in part.items()}
-        found[path.stem] = Language(path.stem, texts.pop("language"), texts)
-    return found
+        by_code[path.stem] = Language(path.stem, texts.pop("language"), texts)
+    return by_code
 
 
-def chosen(wanted: str, accepted: str = "") -> Language:
+def chosen(wanted_code: str, accepted: str = "") -> Language:
     """The language of this code, else the first of an `Accept-Language` header that is here, else English."""
-    known = languages()
-    if wanted in known:
-        return known[wanted]
+    by_code = languages()
+    if wanted_code in by_code:
+        return by_code[wanted_code]
     for code in _by_weight(accepted):
-        if (base := code.partition("-")[0].lower()) in known:
-            return known[base]
+        if (base := code.partition("-")[0].lower()) in by_code:
+            return by_code[base]
     return ENGLISH
 
 

@@ -68,27 +68,27 @@ class Links:
 
     def way_back(self, evidence_id: str) -> str:
         """A piece of evidence and the call that made it, on one line."""
-        found = self.document.evidences.get(evidence_id)
-        if found is None:
+        evidence = self.document.evidences.get(evidence_id)
+        if evidence is None:
             return f"{short_id(evidence_id)} (kept elsewhere)"
-        said = f"{short_id(evidence_id)} {found.type.value} <- {self.source(found)}"
-        call = self.calls.get(found.links.tool_call_id or "")
+        text = f"{short_id(evidence_id)} {evidence.type.value} <- {self.source(evidence)}"
+        call = self.calls.get(evidence.links.tool_call_id or "")
         if call is not None:
-            return f"{said} {call.tool}"
-        usage = self.usages.get(found.links.model_usage_id or "")
-        return f"{said} {spent(usage)}" if usage is not None else said
+            return f"{text} {call.tool}"
+        usage = self.usages.get(evidence.links.model_usage_id or "")
+        return f"{text} {spent(usage)}" if usage is not None else text
 
     def failure(self, call: ToolCall) -> str:
         """What a tool's run failed with: in words, or as its result says; empty for one that did not."""
         if call.status is ToolCallStatus.SUCCESS:
             return ""
-        found = map(self.document.evidences.get, call.result_evidence_ids)
-        return call.error or next((item.content for item in found if item), "")
+        evidences = map(self.document.evidences.get, call.result_evidence_ids)
+        return call.error or next((item.content for item in evidences if item), "")
 
     def has_failed(self, result: Message, evidence_ids: Sequence[str]) -> bool:
         """Whether a tool's result is of a run that failed, which the message or the run itself says."""
-        found = filter(None, map(self.document.evidences.get, evidence_ids))
-        runs = (self.calls.get(each.links.tool_call_id or "") for each in found)
+        evidences = filter(None, map(self.document.evidences.get, evidence_ids))
+        runs = (self.calls.get(evidence.links.tool_call_id or "") for evidence in evidences)
         failed = any(run is not None and run.status is not ToolCallStatus.SUCCESS for run in runs)
         return result.status == "error" or failed
 
@@ -97,9 +97,9 @@ class Links:
         ids = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
         if message.role is Role.TOOL:
             return [("stored as", evidence_id) for evidence_id in ids]
-        quoted = [item for item in ids if self.quotations.rests_on(message, item)]
-        shown = [item for item in ids if item not in quoted]
-        return [("rests on", item) for item in quoted] + [("was shown", item) for item in shown]
+        quotes = [item for item in ids if self.quotations.rests_on(message, item)]
+        others = [item for item in ids if item not in quotes]
+        return [("rests on", item) for item in quotes] + [("was shown", item) for item in others]
 
     def became(self, message_id: str) -> Iterator[tuple[str, str]]:
         """What an answer was stored as, with the model call that made it."""
@@ -114,12 +114,12 @@ class Links:
 
     def asked(self, message: Message, say: Say = ENGLISH) -> list[str]:
         """The tool calls that a message asks for: ours of it, its name and arguments."""
-        found = []
+        texts = []
         for position, request in enumerate(message.tool_calls or ()):
             key = f"{message.message_id}:{position}"
             name = short_id(key) if key in self.calls else say("not run")
-            found.append(f"{name} {request.name}({arguments(request.args)})")
-        return found
+            texts.append(f"{name} {request.name}({arguments(request.args)})")
+        return texts
 
 
 def arguments(args: dict[str, object]) -> str:

@@ -35,10 +35,10 @@ _UUID_TAIL = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 def console(*, err: bool = False) -> Console:
     """A console that takes text as it is: no markup, no emoji codes, no guessed highlights."""
-    found = Console(stderr=err, markup=False, emoji=False, highlight=False)
-    if not found.is_terminal and "COLUMNS" not in os.environ:
-        found.width = PIPED_WIDTH
-    return found
+    screen = Console(stderr=err, markup=False, emoji=False, highlight=False)
+    if not screen.is_terminal and "COLUMNS" not in os.environ:
+        screen.width = PIPED_WIDTH
+    return screen
 
 
 def has_width(screen: Console) -> bool:
@@ -49,7 +49,7 @@ def has_width(screen: Console) -> bool:
 def printable(text: str) -> str:
     """The text without what would steer a terminal: control characters are shown, not sent."""
     return CONTROL.sub(
-        lambda found: found.group().encode("unicode_escape").decode("ascii"),
+        lambda match: match.group().encode("unicode_escape").decode("ascii"),
         _CRLF.sub("\n", text),
     )
 
@@ -92,29 +92,29 @@ def print_columns(
         narrow: the column that is shortened where there is no room for all.
         spare: those that are left out where there is no room for all, in this order; a last line names them.
     """
-    gone: list[str] = []
+    missing: list[str] = []
     if has_width(screen):
-        heads, rows, gone = _within(screen.width, heads, rows, spare)
+        heads, rows, missing = _within(screen.width, heads, rows, spare)
     lines = lined_up(heads, rows, numbers=numbers, narrow=narrow, cells=screen.width)
     for style, line in zip(["bold", *[""] * len(rows)], lines, strict=True):
         screen.print(Text(line, style=style), soft_wrap=True)
-    if gone:
-        print_under(screen, 0, f"a wider terminal has {', '.join(gone)}, too", style="dim")
+    if missing:
+        print_under(screen, 0, f"a wider terminal has {', '.join(missing)}, too", style="dim")
 
 
 def _within(
     cells: int, heads: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[Sequence[object]], list[str]]:
     """As many columns as there is room for, and those that had to go."""
-    gone: list[str] = []
+    missing: list[str] = []
     for name in spare:
         if max(map(cell_len, lined_up(heads, rows))) <= cells:
             break
         place = [*heads].index(name)
         heads = [*heads[:place], *heads[place + 1 :]]
         rows = [[*row[:place], *row[place + 1 :]] for row in rows]
-        gone.append(name)
-    return heads, rows, gone
+        missing.append(name)
+    return heads, rows, missing
 
 
 def lined_up(
@@ -184,7 +184,7 @@ def percent(part: float, whole: float, places: int = 0) -> str:
 def print_json(value: Any) -> None:
     """Print plain data as JSON; in escapes what steers a terminal, and where the stream's encoding cannot hold the text."""
     plain = json.dumps(value, ensure_ascii=False, indent=2)
-    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
+    text = CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:

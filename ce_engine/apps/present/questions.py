@@ -23,11 +23,11 @@ class Questions:
     @classmethod
     def of(cls, turns: Sequence[TurnRow], lane: str | None = None) -> Questions:
         """The questions of these calls; of one lane, if that is chosen."""
-        asked = [row.request_id for row in turns if lane is None or row.lane == lane]
-        order = {name: number for number, name in enumerate(dict.fromkeys(asked), 1)}
-        if not all(asked) or len(order) == len(asked):
+        request_ids = [row.request_id for row in turns if lane is None or row.lane == lane]
+        order = {name: number for number, name in enumerate(dict.fromkeys(request_ids), 1)}
+        if not all(request_ids) or len(order) == len(request_ids):
             return cls()
-        return cls(tuple(order[name] for name in asked))
+        return cls(tuple(order[name] for name in request_ids))
 
     @property
     def count(self) -> int:
@@ -41,8 +41,8 @@ class Questions:
         """
         number = int(choice) if choice.isdecimal() and len(choice) < 9 else 0
         if number not in self.numbers:
-            known = f"Give a number from 1 to {self.count}" if self.count else "Go by its turns"
-            raise TurnNotFoundError(f"no question is {choice!r} here. {known}.")
+            advice = f"Give a number from 1 to {self.count}" if self.count else "Go by its turns"
+            raise TurnNotFoundError(f"no question is {choice!r} here. {advice}.")
         return self.numbers.index(number) + 1
 
     def place(self, call: int) -> tuple[int, int, int] | None:

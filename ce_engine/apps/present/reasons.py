@@ -155,13 +155,13 @@ class Reasons:
 
     def _without_room(self, piece: PassedOver, words: str, room: int) -> Iterator[str]:
         """What it needed, and what there was; so that it adds up to what was free in the turn."""
-        say, taken = self.say, self.taken
-        if taken is not None and taken.left < 0 and not taken.pieces:
-            yield say(NO_QUOTES, tokens=piece.tokens, free=taken.free, around=taken.around)
+        say, split = self.say, self.taken
+        if split is not None and split.left < 0 and not split.pieces:
+            yield say(NO_QUOTES, tokens=piece.tokens, free=split.free, around=split.around)
             return
         yield say(words, tokens=piece.tokens, room=room)
-        if taken is not None:
-            left = taken.left + (taken.kept if piece.reason == "over_budget" else 0)
+        if split is not None:
+            left = split.left + (split.kept if piece.reason == "over_budget" else 0)
             if room > left >= 0:
                 yield say(LATER, tokens=room - left)
         if piece.best is not None and piece.best < piece.tokens:
@@ -176,20 +176,20 @@ class Reasons:
 
     def notes(self) -> list[str]:
         """What is to be said of the turn as a whole: of its cut, and of its question."""
-        report, say, found = self.report, self.say, list[str]()
+        report, say, notes = self.report, self.say, list[str]()
         if report.cut == "moved":
-            found.append(say("the cut moved in this turn"))
+            notes.append(say("the cut moved in this turn"))
         elif report.cut == "stands" and self.moved_in:
-            found.append(say("the cut of turn {turn} stands", turn=self.moved_in))
+            notes.append(say("the cut of turn {turn} stands", turn=self.moved_in))
         recall = report.recall
         if recall is not None and recall.goes_back is not None:
-            found.append(say(GOES_BACK[recall.goes_back]))
+            notes.append(say(GOES_BACK[recall.goes_back]))
         if recall is not None:
             room = self.taken.free if self.taken is not None else recall.room
             free = say("{room} tokens were free for what comes back", room=room)
             free += self._aside(room)
-            found.append(say(": ").join([free, *self._shares()]))
-        return found
+            notes.append(say(": ").join([free, *self._shares()]))
+        return notes
 
     def _aside(self, room: int) -> str:
         """Why a few tokens less were free than are left of the budget; `""` where they are not."""
@@ -203,23 +203,23 @@ class Reasons:
 
     def _shares(self) -> list[str]:
         """Where the tokens went that were free, in one text; none where that is not known."""
-        taken, say, recall = self.taken, self.say, self.report.recall
-        if taken is None and recall is not None and recall.state == "looked" and recall.room:
+        split, say, recall = self.taken, self.say, self.report.recall
+        if split is None and recall is not None and recall.state == "looked" and recall.room:
             if (self.report.token_budget or 0) - self.report.token_used >= recall.room:
                 return [say("none of them was taken")]
             return [
                 say("where they went cannot be told, as the turn cannot be made again as it was")
             ]
-        if taken is None or taken.free <= 0:
+        if split is None or split.free <= 0:
             return []
-        if taken.left < 0:
+        if split.left < 0:
             few = "too few for the words around quotes, which need {tokens}"
-            return [] if taken.pieces else [say(few, tokens=taken.around)]
-        one, several = "{tokens} for {count} piece", "{tokens} for {count} pieces"
+            return [] if split.pieces else [say(few, tokens=split.around)]
+        singular, plural = "{tokens} for {count} piece", "{tokens} for {count} pieces"
         parts = [
-            say("{tokens} for the words around quotes", tokens=taken.around),
-            say(one, several, tokens=taken.taken, count=taken.pieces) if taken.pieces else "",
-            say(KEPT[taken.why], tokens=taken.kept) if taken.kept and taken.why in KEPT else "",
-            say("{tokens} left over", tokens=taken.left),
+            say("{tokens} for the words around quotes", tokens=split.around),
+            say(singular, plural, tokens=split.taken, count=split.pieces) if split.pieces else "",
+            say(KEPT[split.why], tokens=split.kept) if split.kept and split.why in KEPT else "",
+            say("{tokens} left over", tokens=split.left),
         ]
         return [say(", ").join(filter(None, parts))]

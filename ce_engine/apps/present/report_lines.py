@@ -204,7 +204,7 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     yield from _troubles(report, say)
     summed = _summed(report)
     yield from (decision_words(decision, say) for decision in summed)
-    groups = sum(each.count for each in summed if (each.action, each.reason) in _GROUPS)
+    groups = sum(total.count for total in summed if (total.action, total.reason) in _GROUPS)
     if 0 < groups < report.dropped:
         yield say(
             "{messages} messages left out in all, as a tool call and its results count as one",
@@ -212,9 +212,9 @@ def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
         )
     if report.results_saved:
         saved = report.results_saved.items()
-        told = ", ".join(f"{say(_FORMS.get(name, name))} {tokens:,}" for name, tokens in saved)
+        savings = ", ".join(f"{say(_FORMS.get(name, name))} {tokens:,}" for name, tokens in saved)
         tokens = sum(report.results_saved.values())
-        yield say("{tokens} tokens saved in tool results: {told}", tokens=tokens, told=told)
+        yield say("{tokens} tokens saved in tool results: {told}", tokens=tokens, told=savings)
     if report.restored:
         yield say("{restored} stored messages brought back", restored=report.restored)
     if report.inserted:
@@ -238,11 +238,11 @@ def _from(report: Report, say: Say) -> str:
         sum(layer.chunks for layer in report.layers.values()),
     )
     if pieces > evidence:
-        one, several = (
+        singular, plural = (
             " from {pieces} piece, {evidence} of them evidence",
             " from {pieces} pieces, {evidence} of them evidence",
         )
-        return say(one, several, count=pieces, pieces=pieces, evidence=evidence)
+        return say(singular, plural, count=pieces, pieces=pieces, evidence=evidence)
     return say(" from {pieces} evidence", pieces=evidence) if evidence else ""
 
 
@@ -256,21 +256,21 @@ def own_sent(report: Report) -> int:
 def sent_words(report: Report, say: Say = ENGLISH) -> str:
     """How many messages went out: of those that the app gave, of those that are stored, and texts put in."""
     own = own_sent(report)
-    told = say("{sent} of the {given} that the app gave", sent=own, given=report.messages_in)
+    words = say("{sent} of the {given} that the app gave", sent=own, given=report.messages_in)
     if report.restored:
-        told += say(", {count} brought back whole", count=report.restored)
+        words += say(", {count} brought back whole", count=report.restored)
     more = report.messages_sent - own - report.restored
     if more > 0:
-        told += say(", {count} put in", count=more)
+        words += say(", {count} put in", count=more)
     if report.restored or more > 0:
-        told = say("{sent} sent: {told}", sent=report.messages_sent, told=told)
+        words = say("{sent} sent: {told}", sent=report.messages_sent, told=words)
     else:
-        told = say("{sent} sent of {given}", sent=own, given=report.messages_in)
+        words = say("{sent} sent of {given}", sent=own, given=report.messages_in)
     if report.dropped > 0:
-        told += " · " + say("{count} left out", count=report.dropped)
+        words += " · " + say("{count} left out", count=report.dropped)
     if report.shortened:
-        told += " · " + say("{count} shortened", count=report.shortened)
-    return told
+        words += " · " + say("{count} shortened", count=report.shortened)
+    return words
 
 
 def _troubles(report: Report, say: Say) -> Iterator[str]:
@@ -286,13 +286,13 @@ def _troubles(report: Report, say: Say) -> Iterator[str]:
             rules=rules,
         )
     if parts := report.over_budget_causes:
-        told = ", ".join(
+        items = ", ".join(
             f"{say(PARTS.get(name, name.replace('_', ' ')))} {n}" for name, n in parts.items()
         )
-        yield say("alone too much: {parts}", parts=told)
+        yield say("alone too much: {parts}", parts=items)
     if causes := report.dearer_causes:
-        told = ", ".join(f"{say(COST_CAUSES.get(name, name))} {n:,}" for name, n in causes.items())
-        yield say("what it lost so far, in input tokens: {causes}", causes=told)
+        items = ", ".join(f"{say(COST_CAUSES.get(name, name))} {n:,}" for name, n in causes.items())
+        yield say("what it lost so far, in input tokens: {causes}", causes=items)
     if count := len(report.violations):
         yield say(
             "ANSWER BREAKS a constraint: {ids}",
@@ -309,16 +309,16 @@ def _summed(report: Report) -> list[PruneDecision]:
 
     What was nominated to come back is apart from what is sent anyhow.
     """
-    found: dict[tuple[str, str, bool], PruneDecision] = {}
+    totals: dict[tuple[str, str, bool], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
             continue
         is_recalled = decision.block_id.startswith(RECALLED)
         key = (decision.action, decision.reason, is_recalled)
-        known = found.get(key)
-        if known is None:
-            found[key] = decision.model_copy()
+        total = totals.get(key)
+        if total is None:
+            totals[key] = decision.model_copy()
         else:
-            known.count += decision.count
-            known.token_estimate += decision.token_estimate
-    return sorted(found.values(), key=lambda decision: -decision.count)
+            total.count += decision.count
+            total.token_estimate += decision.token_estimate
+    return sorted(totals.values(), key=lambda decision: -decision.count)

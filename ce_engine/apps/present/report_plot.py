@@ -61,26 +61,26 @@ def draw(
 
 def drawing_of(session: str, turns: Sequence[NumberedTurn], spent: SessionCosts | None) -> Drawing:
     """The picture: a column a turn, or for the fullest of several; below it what it cost so far."""
-    told = [(item, item.report) for item in turns if item.report is not None]
-    each = max(1, math.ceil(len(told) / COLUMNS))
+    pairs = [(item, item.report) for item in turns if item.report is not None]
+    per_column = max(1, math.ceil(len(pairs) / COLUMNS))
     columns = [
-        max(told[place : place + each], key=lambda pair: pair[1].token_used)
-        for place in range(0, len(told), each)
+        max(pairs[place : place + per_column], key=lambda pair: pair[1].token_used)
+        for place in range(0, len(pairs), per_column)
     ]
-    made = Drawing(WIDTH, HEIGHT, f"session {session}: tokens and cost of {len(turns)} turns")
-    made.add(Words(LEFT, 28, clipped(f"session {session}", TITLE_CELLS), size=16))
-    made.add(Words(LEFT, 48, _subtitle(turns, each), colour=SOFT))
-    made.add(*_legend(), *_tokens(columns))
+    drawing = Drawing(WIDTH, HEIGHT, f"session {session}: tokens and cost of {len(turns)} turns")
+    drawing.add(Words(LEFT, 28, clipped(f"session {session}", TITLE_CELLS), size=16))
+    drawing.add(Words(LEFT, 48, _subtitle(turns, per_column), colour=SOFT))
+    drawing.add(*_legend(), *_tokens(columns))
     if spent is not None:
-        made.add(*_costs(turns, spent))
-    return made
+        drawing.add(*_costs(turns, spent))
+    return drawing
 
 
-def _subtitle(turns: Sequence[NumberedTurn], each: int) -> str:
+def _subtitle(turns: Sequence[NumberedTurn], per_column: int) -> str:
     if not turns:
         return "no turns"
     span = f"{moment(turns[0].row.opened_at)} to {moment(turns[-1].row.opened_at)} UTC"
-    more = f" · a column is the fullest of {each}" if each > 1 else ""
+    more = f" · a column is the fullest of {per_column}" if per_column > 1 else ""
     return f"turns {turns[0].turn} to {turns[-1].turn} · {span}{more}"
 
 
@@ -97,9 +97,9 @@ def _legend() -> Iterator[Rectangle | Words | Line]:
 def layers_of(report: Report) -> dict[str, int]:
     """The tokens of an input by layer; what has no kind is `other`."""
     kinds = report.payload_tokens
-    found = {name: sum(kinds.get(kind, 0) for kind in of) for name, (_, of) in LAYERS.items()}
-    found["other"] = max(0, report.token_used - sum(found.values()))
-    return found
+    layers = {name: sum(kinds.get(kind, 0) for kind in of) for name, (_, of) in LAYERS.items()}
+    layers["other"] = max(0, report.token_used - sum(layers.values()))
+    return layers
 
 
 def _tokens(columns: Sequence[tuple[NumberedTurn, Report]]) -> Iterator[Rectangle | Words | Line]:
@@ -168,13 +168,13 @@ def _costs(
     yield from _axis(scale, "cost", spent)
     step = (RIGHT - LEFT) / max(1, len(pairs))
     every = max(1, len(pairs) // COLUMNS)
-    shown = sorted({*range(0, len(pairs), every), len(pairs) - 1})
+    places = sorted({*range(0, len(pairs), every), len(pairs) - 1})
     for values, colour in zip(sums, (WITH, WITHOUT), strict=True):
-        points = [(LEFT + (place + 0.5) * step, scale.y(values[place])) for place in shown]
+        points = [(LEFT + (place + 0.5) * step, scale.y(values[place])) for place in places]
         yield Line([(LEFT, scale.bottom), *points], colour, 2.0)
     with_us, without = (spent.amount(values[-1]) for values in sums)
-    said = f"cost of inputs so far, in {spent.costs.prices.currency}:"
-    yield Words(LEFT, COSTS[1] + 34, said, colour=SOFT)
+    title = f"cost of inputs so far, in {spent.costs.prices.currency}:"
+    yield Words(LEFT, COSTS[1] + 34, title, colour=SOFT)
     yield Words(LEFT + 340, COSTS[1] + 34, f"with us {with_us}", colour=WITH)
     yield Words(LEFT + 540, COSTS[1] + 34, f"without us {without}", colour=SOFT)
 

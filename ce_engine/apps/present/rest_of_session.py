@@ -71,9 +71,9 @@ class RestOfSession:
         row: the turn.
         links: of the session.
         rows: all rows of the turn, of which the page may show some.
-        shown: ids of the messages that it shows.
-        found: what was brought in for the turn, and what was passed over.
-        told: the turn's reasons.
+        shown_ids: ids of the messages that it shows.
+        explanation: what was brought in for the turn, and what was passed over.
+        reasons: the turn's reasons.
         say: the language.
     """
 
@@ -82,22 +82,22 @@ class RestOfSession:
         row: TurnRow,
         links: Links,
         rows: Sequence[Row],
-        shown: Collection[str],
-        found: Explanation | None,
-        told: Reasons,
+        shown_ids: Collection[str],
+        explanation: Explanation | None,
+        reasons: Reasons,
         say: Say = ENGLISH,
     ) -> None:
-        self._row, self._links, self._told, self._say = row, links, told, say
-        self._rows = {each.message.message_id or "": each for each in rows if each.message}
+        self._row, self._links, self._told, self._say = row, links, reasons, say
+        self._rows = {entry.message.message_id or "": entry for entry in rows if entry.message}
         messages = links.document.session.messages
-        self._messages = [m for m in messages if m.message_id and m.message_id not in shown]
+        self._messages = [m for m in messages if m.message_id and m.message_id not in shown_ids]
         self._archive: Mapping[str, Any] = row.report.get("extra", {}).get("replay") or {}
         self._later = self._said_later(messages)
-        self._standing, self._in_part = standing_before(found), standing_in_part(found)
+        self._standing, self._in_part = standing_before(explanation), standing_in_part(explanation)
         self._pieces: dict[str, BroughtIn | PassedOver] = {}
-        if found is not None:
-            self._pieces |= {piece.id: piece for piece in found.passed_over}
-            self._pieces |= {piece.id: piece for piece in found.brought_in}
+        if explanation is not None:
+            self._pieces |= {piece.id: piece for piece in explanation.passed_over}
+            self._pieces |= {piece.id: piece for piece in explanation.brought_in}
 
     def _said_later(self, messages: Sequence[Message]) -> frozenset[str]:
         """Ids of what came after the newest message that the turn knew."""
@@ -109,11 +109,11 @@ class RestOfSession:
         """Those that say something, whatever the case of its letters; of `""` all that the turn knew."""
         if not text:
             return [m for m in self._messages if m.message_id not in self._later]
-        wanted = text.casefold()
-        return [m for m in self._messages if any(wanted in said for said in self._said(m))]
+        needle = text.casefold()
+        return [m for m in self._messages if any(needle in part for part in self._said(m))]
 
     def _said(self, message: Message) -> list[str]:
-        return [message.content.casefold(), *(each.casefold() for each in self._asked(message))]
+        return [message.content.casefold(), *(call.casefold() for call in self._asked(message))]
 
     def _asked(self, message: Message) -> list[str]:
         return self._links.asked(message, self._say) if message.tool_calls else []
@@ -128,38 +128,38 @@ class RestOfSession:
         return [self._one(message, where.get(message.message_id or "")) for message in messages]
 
     def _one(self, message: Message, where: Whereabouts | None) -> Rest:
-        name, say, asked = message.message_id or "", self._say, self._asked(message)
+        name, say, calls = message.message_id or "", self._say, self._asked(message)
         if name in self._later:
-            return Rest(message, LATER, say(WHY[LATER]), tools=asked)
+            return Rest(message, LATER, say(WHY[LATER]), tools=calls)
         row, piece = self._rows.get(name), self._pieces.get(name)
         stands = self._stands(message)
         if stands or isinstance(piece, BroughtIn):
             is_part = piece.is_part if isinstance(piece, BroughtIn) else self._is_in_part(message)
             fate = QUOTED_PART if is_part else QUOTED
-            return Rest(message, fate, say(WHY[fate]), stands, piece, asked)
+            return Rest(message, fate, say(WHY[fate]), stands, piece, calls)
         if row is not None:
             why = [row.why, row.not_recalled]
             fate = LEFT_OUT if row.is_out else SHORTENED if row.action == SHORTENED else SENT
-            return Rest(message, fate, " ".join(filter(None, why)), "", piece, asked)
+            return Rest(message, fate, " ".join(filter(None, why)), "", piece, calls)
         if where is not None and where.lanes and self._row.lane not in where.lanes:
-            return Rest(message, ELSEWHERE, say(WHY[ELSEWHERE]), "", piece, asked)
-        return Rest(message, LEFT_OUT, " ".join(self._why_not(piece)), "", piece, asked)
+            return Rest(message, ELSEWHERE, say(WHY[ELSEWHERE]), "", piece, calls)
+        return Rest(message, LEFT_OUT, " ".join(self._why_not(piece)), "", piece, calls)
 
     def _stands(self, message: Message) -> str:
         """The earlier question before which it stands quoted, as a message or as the result that it is."""
-        return next((asked for n in _names(message) if (asked := self._standing.get(n))), "")
+        return next((question for n in _names(message) if (question := self._standing.get(n))), "")
 
     def _is_in_part(self, message: Message) -> bool:
         return any(name in self._in_part for name in _names(message))
 
     def _why_not(self, piece: BroughtIn | PassedOver | None) -> list[str]:
-        say, told = self._say, self._told
-        found = [say(WHY["older" if self._archive.get("by_hand") else "not_given"])]
+        say, reasons = self._say, self._told
+        sentences = [say(WHY["older" if self._archive.get("by_hand") else "not_given"])]
         if isinstance(piece, PassedOver):
-            return [*found, told.passed(piece)]
+            return [*sentences, reasons.passed(piece)]
         return [
-            *found,
-            told.not_recalled() or (say(WHY["all_fits"]) if not told.report.cut else ""),
+            *sentences,
+            reasons.not_recalled() or (say(WHY["all_fits"]) if not reasons.report.cut else ""),
         ]
 
 

@@ -50,14 +50,14 @@ class RuleOut:
             turn: the turn in which it is looked at; if not given, it is looked at as it is set now.
             dated: the time when it was set first stands behind.
         """
-        said = [word(self.rule.priority.value, say)] if self.rule is not None else []
-        said += [say("user {user}", user=user)] if user else []
-        said.append(say("since turn {turn}", turn=min(self.texts)))
-        said.append(say("in {count} call", "in {count} calls", count=len(self.texts)))
-        said += self._changes(say, turn)
+        parts = [word(self.rule.priority.value, say)] if self.rule is not None else []
+        parts += [say("user {user}", user=user)] if user else []
+        parts.append(say("since turn {turn}", turn=min(self.texts)))
+        parts.append(say("in {count} call", "in {count} calls", count=len(self.texts)))
+        parts += self._changes(say, turn)
         if dated and self.rule is not None:
-            said.append(say("first set") if self.is_gone else say("set"))
-        return " · ".join(said)
+            parts.append(say("first set") if self.is_gone else say("set"))
+        return " · ".join(parts)
 
     def _changes(self, say: Say, turn: int | None) -> Iterator[str]:
         """Since when its text is what is shown, and when it was changed or deleted."""
@@ -79,8 +79,8 @@ class RuleOut:
         """That a text of it is not there to be looked for; nothing where it is."""
         if not self.is_gone:
             return ""
-        gone = [turn for turn, text in self.texts.items() if text != NOW]
-        values = {"first": gone[0], "last": gone[-1], "count": len(gone)}
+        turns = [turn for turn, text in self.texts.items() if text != NOW]
+        values = {"first": turns[0], "last": turns[-1], "count": len(turns)}
         if self.rule is None:
             return say(
                 "A rule went out in {count} call, in turn {first}; it was deleted since, and its text is not there to be looked for.",
@@ -104,16 +104,16 @@ def rules_out(
         turns: of the session.
         key: by which the session's MACs were made; `None` where it is not there.
     """
-    known = {f"{RULE}{rule.constraint_id}": rule for rule in rules}
-    found = rules_sent(turns, known.values(), key)
-    names = sorted(found, key=lambda name: [*known].index(name) if name in known else len(known))
-    return [RuleOut(name, known.get(name), found[name]) for name in names]
+    by_id = {f"{RULE}{rule.constraint_id}": rule for rule in rules}
+    texts = rules_sent(turns, by_id.values(), key)
+    names = sorted(texts, key=lambda name: [*by_id].index(name) if name in by_id else len(by_id))
+    return [RuleOut(name, by_id.get(name), texts[name]) for name in names]
 
 
 def said_of_rules(text: str, say: Say = ENGLISH) -> str:
     """A text that went out, with what stands in the place of rules said in the reader's language."""
-    for gone in GONE:
-        text = text.replace(gone, say(gone))
+    for marker in GONE:
+        text = text.replace(marker, say(marker))
     return text
 
 

@@ -34,22 +34,22 @@ def said_before(
     tip = turns[at - 1].tip_message_id
     earlier = messages[: next(n for n, m in enumerate(messages) if m is answer)]
     question = _question(earlier, tip)
-    said, asked = Words.of(answer.content), Words.of(question.content if question else "")
-    found = [
+    words, query = Words.of(answer.content), Words.of(question.content if question else "")
+    hits = [
         message
         for message in earlier
         if message.role is Role.USER
         and message is not question
-        and quotes(said, Words.of(message.content), asked)
+        and quotes(words, Words.of(message.content), query)
     ]
-    where = whereabouts([m.message_id or "" for m in found], document, turns, turns[at - 1].lane)
+    where = whereabouts([m.message_id or "" for m in hits], document, turns, turns[at - 1].lane)
     went = {
         name
-        for name, each in where.items()
-        for stay in each.stays
+        for name, history in where.items()
+        for stay in history.stays
         if stay.fate != LEFT_OUT and any(first <= at <= last for first, last in stay.stretches)
     }
-    return [message for message in found if message.message_id in went][-MOST:]
+    return [message for message in hits if message.message_id in went][-MOST:]
 
 
 def _question(earlier: Sequence[Message], tip: str | None) -> Message | None:

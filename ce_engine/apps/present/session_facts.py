@@ -106,11 +106,11 @@ def facts_of(
     """
     table = priced_by(calls, prices)
     sums = figures(calls, table)
-    theirs = [call for call in calls if call.agent != OWN]
+    app_calls = [call for call in calls if call.agent != OWN]
     return SessionFacts(
         title=_title(document),
         models=tuple(dict.fromkeys(call.model for call in calls if call.model)),
-        tags=_tags(theirs),
+        tags=_tags(app_calls),
         tokens_sent=sums.tokens_sent,
         tokens_without=sums.tokens_without,
         cached_prefix=sums.cached_prefix,
@@ -118,20 +118,20 @@ def facts_of(
         prices=table,
         degradations=tuple(dict.fromkeys(code for call in calls for code in call.degradations)),
         conflicts=sum(len(row.report.get("conflicts") or ()) for row in turns),
-        over_budget=sum(call.over_budget for call in theirs),
+        over_budget=sum(call.over_budget for call in app_calls),
         failed=sum(call.status == "failed" for call in calls),
         tool_errors=sums.tool_errors,
-        open=sum(call.status == "open" for call in theirs),
+        open=sum(call.status == "open" for call in app_calls),
     )
 
 
 def _title(document: SessionDocument) -> str:
-    asked = (
+    questions = (
         message.content
         for message in document.session.messages
         if message.role is Role.USER and message.content
     )
-    return " ".join(next(asked, "")[: 4 * TITLE_CHARS].split())[:TITLE_CHARS]
+    return " ".join(next(questions, "")[: 4 * TITLE_CHARS].split())[:TITLE_CHARS]
 
 
 def _tags(calls: Sequence[CallRecord]) -> tuple[str, ...]:

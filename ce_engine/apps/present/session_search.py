@@ -68,24 +68,24 @@ def search(
 
     Whatever the case of its letters is.
     """
-    wanted, found = text.casefold(), list[Hit]()
-    first = _first_turns(document, turns) | {each.id: each.since for each in rules}
-    for each in rules:
+    needle, hits = text.casefold(), list[Hit]()
+    first = _first_turns(document, turns) | {rule.id: rule.since for rule in rules}
+    for rule in rules:
         # Found is what went out: no text of a rule that was changed after its last call.
-        texts = (each.rule.text,) if each.rule and NOW in each.texts.values() else ()
-        if (place := _best(texts, wanted)) is not None:
-            found.append(_hit("rule", each.id, "", place, len(text), first))
+        texts = (rule.rule.text,) if rule.rule and NOW in rule.texts.values() else ()
+        if (place := _best(texts, needle)) is not None:
+            hits.append(_hit("rule", rule.id, "", place, len(text), first))
     for message in document.session.messages:
-        who = message.author.id if message.author else message.role.value
-        if message.message_id and (place := _best(_texts(message), wanted)) is not None:
-            found.append(_hit("message", message.message_id, who, place, len(text), first))
+        origin = message.author.id if message.author else message.role.value
+        if message.message_id and (place := _best(_texts(message), needle)) is not None:
+            hits.append(_hit("message", message.message_id, origin, place, len(text), first))
     for evidence in document.evidences.values():
         source = evidence.source
-        who = source.name or source.uri or source.kind.value
+        origin = source.name or source.uri or source.kind.value
         names = (source.name, source.uri, *_titles(evidence.metadata))
-        if (place := _best((evidence.content, *filter(None, names)), wanted)) is not None:
-            found.append(_hit("evidence", evidence.evidence_id, who, place, len(text), first))
-    return Hits.of(found)
+        if (place := _best((evidence.content, *filter(None, names)), needle)) is not None:
+            hits.append(_hit("evidence", evidence.evidence_id, origin, place, len(text), first))
+    return Hits.of(hits)
 
 
 def _titles(metadata: Mapping[str, object]) -> Iterator[str]:
@@ -115,18 +115,18 @@ def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[st
     return first
 
 
-def _best(texts: Iterable[str], wanted: str) -> tuple[str, int, bool] | None:
+def _best(texts: Iterable[str], needle: str) -> tuple[str, int, bool] | None:
     """The text in which something stands, where, and whether as a word: such a place before any other."""
-    found: tuple[str, int, bool] | None = None
-    for said in texts:
-        folded = said.casefold()
-        at = folded.find(wanted)
-        found = found or ((said, at, False) if at >= 0 else None)
+    first_place: tuple[str, int, bool] | None = None
+    for text in texts:
+        folded = text.casefold()
+        at = folded.find(needle)
+        first_place = first_place or ((text, at, False) if at >= 0 else None)
         while at >= 0:
-            if not (_goes_on(folded, at) or _goes_on(folded, at + len(wanted))):
-                return said, at, True
-            at = folded.find(wanted, at + 1)
-    return found
+            if not (_goes_on(folded, at) or _goes_on(folded, at + len(needle))):
+                return text, at, True
+            at = folded.find(needle, at + 1)
+    return first_place
 
 
 def _goes_on(text: str, at: int) -> bool:
@@ -149,7 +149,7 @@ def _texts(message: Message) -> Iterator[str]:
 def _hit(
     kind: str,
     name: str,
-    who: str,
+    origin: str,
     place: tuple[str, int, bool],
     length: int,
     first: Mapping[str, int],
@@ -159,4 +159,4 @@ def _hit(
     begin, end = max(0, at - AROUND), at + length
     before = ("…" if begin else "") + content[begin:at]
     after = content[end : end + AROUND] + ("…" if len(content) > end + AROUND else "")
-    return Hit(kind, name, who, before, content[at:end], after, first.get(name), is_whole)
+    return Hit(kind, name, origin, before, content[at:end], after, first.get(name), is_whole)

@@ -45,7 +45,7 @@ def spots(turns: Sequence[TurnRow], say: Say = ENGLISH) -> Iterator[Spots]:
             "tool results shortened in {count} turns",
             count=len(by_turn),
         )
-        kinds = [(reason_words(("degraded", each), say), n) for each, n in by_kind.most_common()]
+        kinds = [(reason_words(("degraded", code), say), n) for code, n in by_kind.most_common()]
         yield Spots(title, sorted(by_turn.items()), kinds)
 
 
@@ -62,18 +62,18 @@ def _counted(
 
 def _redacted(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """The rules that hit, and how many places of a piece they were."""
-    for each in report.get("redactions", ()):
-        yield ", ".join(each.get("rules_applied", ())), each.get("fields_redacted", 1)
+    for redaction in report.get("redactions", ()):
+        yield ", ".join(redaction.get("rules_applied", ())), redaction.get("fields_redacted", 1)
 
 
 def _shorter(report: Mapping[str, Any]) -> int:
     """How many results a turn sent shorter: of those that stay as they went out, its decisions tell no more."""
     results = texts = 0
-    for each in report.get("prune_decisions", ()):
-        if each["action"] == "degraded" and not each["block_id"].startswith(RECALLED):
-            is_result = each["reason"] in OF_RESULTS
-            results += each.get("count", 1) if is_result else 0
-            texts += 0 if is_result else each.get("count", 1)
+    for decision in report.get("prune_decisions", ()):
+        if decision["action"] == "degraded" and not decision["block_id"].startswith(RECALLED):
+            is_result = decision["reason"] in OF_RESULTS
+            results += decision.get("count", 1) if is_result else 0
+            texts += 0 if is_result else decision.get("count", 1)
     if not report.get("results_saved"):
         return results
     shorter: int = report.get("shortened", 0) - texts
@@ -82,9 +82,9 @@ def _shorter(report: Mapping[str, Any]) -> int:
 
 def _shortened(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Why results are shorter, and of how many calls."""
-    for each in report.get("prune_decisions", ()):
-        if each["action"] == "degraded" and each["reason"] in OF_RESULTS:
-            yield each["reason"], each.get("count", 1)
+    for decision in report.get("prune_decisions", ()):
+        if decision["action"] == "degraded" and decision["reason"] in OF_RESULTS:
+            yield decision["reason"], decision.get("count", 1)
 
 
 __all__ = ["Spots", "spots"]

@@ -155,8 +155,8 @@ def _pillow() -> tuple[Any, Any, Any]:
 
 def _picture(drawing: Drawing) -> Any:
     image, draw, fonts = _pillow()
-    made = image.new("RGB", (drawing.width * SCALE, drawing.height * SCALE), "#ffffff")
-    pen = draw.Draw(made, "RGBA")
+    canvas = image.new("RGB", (drawing.width * SCALE, drawing.height * SCALE), "#ffffff")
+    pen = draw.Draw(canvas, "RGBA")
     for mark in drawing.marks:
         if isinstance(mark, Rectangle):
             if mark.opacity > 0:
@@ -170,7 +170,7 @@ def _picture(drawing: Drawing) -> Any:
             place = (mark.x * SCALE, mark.y * SCALE)
             text, font = printable(mark.text), _font(fonts, mark.text, mark.size * SCALE)
             pen.text(place, text, fill=mark.colour, font=font, anchor=ANCHORS[mark.anchor])
-    return made
+    return canvas
 
 
 def _scaled(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

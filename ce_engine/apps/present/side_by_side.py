@@ -42,8 +42,8 @@ class Side:
     _quoted: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        stored = self.links.document.session.messages
-        self._messages = {m.message_id: m for m in stored if m.message_id}
+        messages = self.links.document.session.messages
+        self._messages = {m.message_id: m for m in messages if m.message_id}
         self.keys = [self._key(part) for part in self.replay.sent.parts]
         until = self._until()
         earlier = ((name, m) for name, m in self._messages.items() if (m.seq or 0) <= until)
@@ -98,55 +98,55 @@ class Pair:
     @property
     def part(self) -> SentPart:
         """The message itself, of the first turn if that has it."""
-        found = self.one or self.other
-        assert found is not None
-        return found
+        part = self.one or self.other
+        assert part is not None
+        return part
 
 
-def pairs(one: Side, other: Side) -> Iterator[Pair]:
+def pairs(side: Side, other: Side) -> Iterator[Pair]:
     """The messages of both inputs in their order, those beside one another that say the same, or nearly."""
     for kind, i, j, k, m in SequenceMatcher(
-        None, one.keys, other.keys, autojunk=False
+        None, side.keys, other.keys, autojunk=False
     ).get_opcodes():
         if kind == "equal":
             yield from (
-                _pair(one, a, other, b) for a, b in zip(range(i, j), range(k, m), strict=True)
+                _pair(side, a, other, b) for a, b in zip(range(i, j), range(k, m), strict=True)
             )
         else:
-            yield from _near(one, range(i, j), other, range(k, m))
+            yield from _near(side, range(i, j), other, range(k, m))
 
 
-def _near(one: Side, first: range, other: Side, second: range) -> Iterator[Pair]:
+def _near(side: Side, first: range, other: Side, second: range) -> Iterator[Pair]:
     """Messages that are not the same: those that are alike in pairs, the others alone."""
     begin = second.start
     for a in first:
         among = range(begin, min(begin + NEAR, second.stop))
-        like = next((b for b in among if _are_alike(one.keys[a], other.keys[b])), None)
+        like = next((b for b in among if _are_alike(side.keys[a], other.keys[b])), None)
         if like is None:
-            yield _pair(one, a, other, None)
+            yield _pair(side, a, other, None)
             continue
-        yield from (_pair(one, None, other, b) for b in range(begin, like))
-        yield _pair(one, a, other, like)
+        yield from (_pair(side, None, other, b) for b in range(begin, like))
+        yield _pair(side, a, other, like)
         begin = like + 1
-    yield from (_pair(one, None, other, b) for b in range(begin, second.stop))
+    yield from (_pair(side, None, other, b) for b in range(begin, second.stop))
 
 
-def _pair(one: Side, a: int | None, other: Side, b: int | None) -> Pair:
-    first = one.replay.sent.parts[a] if a is not None else None
+def _pair(side: Side, a: int | None, other: Side, b: int | None) -> Pair:
+    first = side.replay.sent.parts[a] if a is not None else None
     second = other.replay.sent.parts[b] if b is not None else None
-    texts = one.text(first) if first else "", other.text(second) if second else ""
+    texts = side.text(first) if first else "", other.text(second) if second else ""
     if a is not None and b is not None:
         is_same = _plain(texts[0]) == _plain(texts[1])
         return Pair(first, second, texts, () if is_same else difference(*texts))
-    fate = other.fate(one.keys[a]) if a is not None else one.fate(other.keys[b or 0])
+    fate = other.fate(side.keys[a]) if a is not None else side.fate(other.keys[b or 0])
     return Pair(first, second, texts, fate=fate)
 
 
-def _are_alike(one: Key, other: Key) -> bool:
+def _are_alike(key: Key, other: Key) -> bool:
     """Whether two messages are of one role and share half of the shorter one's signs, two by two, at their ends."""
-    if one[0] != other[0]:
+    if key[0] != other[0]:
         return False
-    first, second = _signs(one[1]), _signs(other[1])
+    first, second = _signs(key[1]), _signs(other[1])
     return len(first & second) >= _ALIKE * max(1, min(len(first), len(second)))
 
 
@@ -169,7 +169,7 @@ def counterpart(
     turns: Sequence[TurnRow],
     at: int,
     others: SessionDocument,
-    those: Sequence[TurnRow],
+    other_turns: Sequence[TurnRow],
 ) -> int:
     """The turn of another session that answers a turn's question: the same call of it, as far as there are as many.
 
@@ -180,20 +180,20 @@ def counterpart(
         turns: its turns.
         at: the turn's place among them, from 0.
         others: the other session.
-        those: its turns, one at least.
+        other_turns: its turns, one at least.
     """
-    asked, answered = _asked(document, turns), _asked(others, those)
-    place = next(n for n, (_, calls) in enumerate(asked) if at in calls)
-    question, calls = asked[place]
-    alike = [n for n, (each, _) in enumerate(answered) if question and each == question]
+    questions, other_questions = _asked(document, turns), _asked(others, other_turns)
+    place = next(n for n, (_, calls) in enumerate(questions) if at in calls)
+    question, calls = questions[place]
+    alike = [n for n, (key, _) in enumerate(other_questions) if question and key == question]
     if alike:
-        before = sum(each == question for each, _ in asked[:place])
-        found = answered[alike[min(before, len(alike) - 1)]][1]
-    elif place < len(answered):
-        found = answered[place][1]
+        before = sum(key == question for key, _ in questions[:place])
+        other_calls = other_questions[alike[min(before, len(alike) - 1)]][1]
+    elif place < len(other_questions):
+        other_calls = other_questions[place][1]
     else:
-        return len(those) - 1
-    return found[min(calls.index(at), len(found) - 1)]
+        return len(other_turns) - 1
+    return other_calls[min(calls.index(at), len(other_calls) - 1)]
 
 
 def _asked(
@@ -201,12 +201,12 @@ def _asked(
 ) -> list[tuple[Key | None, list[int]]]:
     """Each question, by what it says, with the places of the calls that are for it."""
     messages = {m.message_id: m for m in document.session.messages}
-    found: dict[str, list[int]] = {}
+    calls_by_id: dict[str, list[int]] = {}
     for n, row in enumerate(turns):
-        found.setdefault(row.request_id or f":{n}", []).append(n)
-    first = (messages.get(turns[calls[0]].tip_message_id) for calls in found.values())
+        calls_by_id.setdefault(row.request_id or f":{n}", []).append(n)
+    first = (messages.get(turns[calls[0]].tip_message_id) for calls in calls_by_id.values())
     keys = ((m.role.value, _plain(m.content)) if m is not None else None for m in first)
-    return list(zip(keys, found.values(), strict=True))
+    return list(zip(keys, calls_by_id.values(), strict=True))
 
 
 __all__ = ["NOWHERE", "Pair", "Side", "counterpart", "pairs"]

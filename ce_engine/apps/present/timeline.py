@@ -147,66 +147,66 @@ def timeline(
         dearer: the turns that became dearer than without us, by number: what they cost is not in their rows alone.
         tool_errors: the turns of whose tools one failed, by number: nor is that.
     """
-    made, places, reserves = Timeline(), dict[str, int](), _Reserves()
+    result, places, reserves = Timeline(), dict[str, int](), _Reserves()
     for number, row in enumerate(rows, start=1):
         reserve = reserves.of(row.report)
         place = places.setdefault(row.lane, len(places))
         if lane is None or row.lane == lane:
-            _add(made, number, row, place, reserve)
+            _add(result, number, row, place, reserve)
             for mark, turns in ((TOOL_FAILED, tool_errors), (DEARER, dearer)):
                 if number in turns:
-                    made.marks.setdefault(len(made) - 1, []).append(mark)
-    made.lanes = list(places)
-    return made
+                    result.marks.setdefault(len(result) - 1, []).append(mark)
+    result.lanes = list(places)
+    return result
 
 
-def _add(made: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> None:
-    report, place = row.report, len(made.turns)
-    made.turns.append(number)
-    made.ids.append(row.turn_id)
-    made.lane.append(lane)
+def _add(result: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> None:
+    report, place = row.report, len(result.turns)
+    result.turns.append(number)
+    result.ids.append(row.turn_id)
+    result.lane.append(lane)
     for name, tokens in layer_tokens(report).items():
-        made.layers[name].append(tokens)
+        result.layers[name].append(tokens)
     budget = report.get("token_budget") or 0
-    made.used.append(report.get("token_used", 0))
-    made.budget.append(budget)
-    made.reserve.append(reserve if budget else 0)
-    made.prefix.append(report.get("prefix_tokens_unchanged") or 0)
+    result.used.append(report.get("token_used", 0))
+    result.budget.append(budget)
+    result.reserve.append(reserve if budget else 0)
+    result.prefix.append(report.get("prefix_tokens_unchanged") or 0)
     without = report.get("untouched") or {}
-    made.without.append(without.get("tokens", 0))
-    made.given.append(report.get("messages_in", 0))
-    made.left_out.append(max(0, report.get("dropped", 0)) + report.get("orphans_removed", 0))
+    result.without.append(without.get("tokens", 0))
+    result.given.append(report.get("messages_in", 0))
+    result.left_out.append(max(0, report.get("dropped", 0)) + report.get("orphans_removed", 0))
     if report.get("prefix_broken_by") == "cut":
-        made.moved.append(place)
+        result.moved.append(place)
     if marks := list(marks_of(row)):
-        made.marks[place] = marks
+        result.marks[place] = marks
 
 
 def layer_tokens(report: Mapping[str, Any]) -> dict[str, int]:
     """The tokens of each layer of an input, which add up to what went out."""
-    found = dict.fromkeys(LAYERS, 0)
+    by_layer = dict.fromkeys(LAYERS, 0)
     payload = report.get("payload_tokens")
     if payload:
         for kind, tokens in payload.items():
-            found[_LAYER_OF.get(kind, "immediate")] += tokens
+            by_layer[_LAYER_OF.get(kind, "immediate")] += tokens
     else:  # an older release recorded it
         for name, layer in report.get("layers", {}).items():
-            if name in found:
-                found[name] += layer.get("tokens", 0)
-        found["tools"] += max(0, report.get("token_used", 0) - sum(found.values()))
-    return found
+            if name in by_layer:
+                by_layer[name] += layer.get("tokens", 0)
+        by_layer["tools"] += max(0, report.get("token_used", 0) - sum(by_layer.values()))
+    return by_layer
 
 
 def bar_of(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     """A turn's layers as parts of a bar: name, begin and width, in hundredths of the budget or of what went out."""
     whole = max(report.get("token_budget") or 0, report.get("token_used", 0), 1)
-    made, begun = list[tuple[str, float, float]](), 0.0
+    parts, begun = list[tuple[str, float, float]](), 0.0
     for name, tokens in layer_tokens(report).items():
         width = 100 * tokens / whole
         if width:
-            made.append((name, begun, width))
+            parts.append((name, begun, width))
         begun += width
-    return made
+    return parts
 
 
 def marks_of(row: TurnRow) -> Iterator[str]:

@@ -38,9 +38,9 @@ ROUND = (10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
 _UNITS = ((1_000_000, "M"), (1_000, "k"))
 
 
-def height(found: Timeline) -> int:
+def height(chart: Timeline) -> int:
     """Pixels that the picture of a timeline is high."""
-    return MARK + BARS + GAP + LIST + GAP + TRACK * max(1, len(_tracks(found)))
+    return MARK + BARS + GAP + LIST + GAP + TRACK * max(1, len(_tracks(chart)))
 
 
 def drawing(
@@ -78,10 +78,10 @@ def drawing(
     return "".join(parts)
 
 
-def _turns(found: Timeline, address: Callable[[int], str], high: int, say: Say) -> Iterator[str]:
+def _turns(chart: Timeline, address: Callable[[int], str], high: int, say: Say) -> Iterator[str]:
     """A place to point at for each turn."""
-    for place, turn in enumerate(found.turns):
-        label = plain(figures(found, place, say))
+    for place, turn in enumerate(chart.turns):
+        label = plain(figures(chart, place, say))
         box = (
             f'<rect x="{place}" width="1" height="{high}" fill="#fff" fill-opacity="0">'
             f"<title>{label}</title></rect>"
@@ -90,17 +90,17 @@ def _turns(found: Timeline, address: Callable[[int], str], high: int, say: Say) 
         yield f'<a href="{escape(link)}" aria-label="{label}">{box}</a>' if link else box
 
 
-def figures(found: Timeline, place: int, say: Say = ENGLISH) -> str:
+def figures(chart: Timeline, place: int, say: Say = ENGLISH) -> str:
     """One turn in a line."""
-    budget = f" / {found.budget[place]:,}" if found.budget[place] else ""
-    parts = [f"{found.turns[place]}", found.lanes[found.lane[place]]]
-    parts.append(f"{found.used[place]:,}{budget} {say('tokens')}")
+    budget = f" / {chart.budget[place]:,}" if chart.budget[place] else ""
+    parts = [f"{chart.turns[place]}", chart.lanes[chart.lane[place]]]
+    parts.append(f"{chart.used[place]:,}{budget} {say('tokens')}")
     parts += [
         f"{say(TITLES[name])} {column[place]:,}"
-        for name, column in found.layers.items()
+        for name, column in chart.layers.items()
         if column[place]
     ]
-    parts += [say(MARKS[mark]) for mark in found.marks.get(place, ())]
+    parts += [say(MARKS[mark]) for mark in chart.marks.get(place, ())]
     return " · ".join(filter(None, parts))
 
 
@@ -134,9 +134,9 @@ def _label(y: float, text: str) -> str:
     )
 
 
-def scale(found: Timeline) -> int:
+def scale(chart: Timeline) -> int:
     """The tokens at the top of the bars: a round number."""
-    step, unit = max(found.most, GRID) / GRID, 1
+    step, unit = max(chart.most, GRID) / GRID, 1
     while unit * 10 < step:
         unit *= 10
     tenths = (unit * n for n in ROUND if not unit * n % 10)
@@ -151,52 +151,52 @@ def short(value: int) -> str:
     return str(value)
 
 
-def _bars(found: Timeline, name: str) -> Iterator[str]:
-    most, floor, wide = scale(found), MARK + BARS, max(1, len(found))
+def _bars(chart: Timeline, name: str) -> Iterator[str]:
+    most, floor, wide = scale(chart), MARK + BARS, max(1, len(chart))
     for step in range(1, GRID + 1):
         y = floor - BARS * step // GRID
         yield f'<path class="grid" d="M0 {y}h{wide}" stroke="#a8a29e" stroke-opacity=".35" {_THIN}/>'
-    tops = [b + r if b else 0 for b, r in zip(found.budget, found.reserve, strict=True)]
+    tops = [b + r if b else 0 for b, r in zip(chart.budget, chart.reserve, strict=True)]
     if any(tops):
-        shape = _area(tops, most, BARS, floor, found.budget)
+        shape = _area(tops, most, BARS, floor, chart.budget)
         yield f'<path class="reserve" d="{shape}" fill="{COLOURS["reserve"]}" fill-opacity=".55"/>'
-    for layer, heights in reversed(_stacked(found)):
+    for layer, heights in reversed(_stacked(chart)):
         shape = _area(heights, most, BARS, floor)
         yield f'<path class="{layer}" d="{shape}" fill="{COLOURS[layer]}"/>'
-    if any(found.prefix):
-        shape = _area(found.prefix, most, BARS, floor)
+    if any(chart.prefix):
+        shape = _area(chart.prefix, most, BARS, floor)
         yield f'<path class="prefix" d="{shape}" fill="url(#{name}-cached)"/>'
-    hidden = "" if len(found) <= GAPS_UP_TO else _HIDDEN
+    hidden = "" if len(chart) <= GAPS_UP_TO else _HIDDEN
     box = f'width="{wide}" y="{MARK}" height="{BARS}"'
     yield f'<rect class="gaps" {box} fill="url(#{name}-gaps)"{hidden}/>'
-    yield from _lines(found, most, floor)
-    yield from _marks(found)
+    yield from _lines(chart, most, floor)
+    yield from _marks(chart)
 
 
-def _stacked(found: Timeline) -> list[tuple[str, list[int]]]:
+def _stacked(chart: Timeline) -> list[tuple[str, list[int]]]:
     """The layers that there are, each with the tokens of all up to it."""
-    made, sums = list[tuple[str, list[int]]](), [0] * len(found)
+    layers, sums = list[tuple[str, list[int]]](), [0] * len(chart)
     for layer in LAYERS:
-        sums = [a + b for a, b in zip(sums, found.layers[layer], strict=True)]
-        if any(found.layers[layer]):
-            made.append((layer, sums))
-    return made
+        sums = [a + b for a, b in zip(sums, chart.layers[layer], strict=True)]
+        if any(chart.layers[layer]):
+            layers.append((layer, sums))
+    return layers
 
 
-def _lines(found: Timeline, most: int, floor: int) -> Iterator[str]:
+def _lines(chart: Timeline, most: int, floor: int) -> Iterator[str]:
     """The budget, and where the cut moved."""
-    if any(found.budget):
-        steps = _steps(found.budget, most, BARS, floor)
+    if any(chart.budget):
+        steps = _steps(chart.budget, most, BARS, floor)
         yield f'<path class="budget" d="{steps}" fill="none" stroke="currentColor" stroke-width="1.5" {_THIN}/>'
-    if found.moved:
-        lines = "".join(f"M{place} {MARK}v{BARS}" for place in found.moved)
+    if chart.moved:
+        lines = "".join(f"M{place} {MARK}v{BARS}" for place in chart.moved)
         yield f'<path class="cut" d="{lines}" stroke="#b91c1c" stroke-dasharray="3 3" {_THIN}/>'
 
 
-def _marks(found: Timeline) -> Iterator[str]:
+def _marks(chart: Timeline) -> Iterator[str]:
     """Above the bars, what deserves a look."""
     for is_bad, kind, colour in ((False, "warn", "#b45309"), (True, "bad", "#b91c1c")):
-        places = [p for p, marks in found.marks.items() if bool(BAD.intersection(marks)) is is_bad]
+        places = [p for p, marks in chart.marks.items() if bool(BAD.intersection(marks)) is is_bad]
         if places:
             shapes = "".join(f"M{p} 0h1v{MARK - 2}h-1z" for p in places)
             yield f'<path class="mark-{kind}" d="{shapes}" fill="{colour}"/>'
@@ -206,32 +206,32 @@ _HIDDEN = ' visibility="hidden"'
 _THIN = 'vector-effect="non-scaling-stroke"'
 
 
-def _list(found: Timeline) -> Iterator[str]:
+def _list(chart: Timeline) -> Iterator[str]:
     """The app's own list in messages, and how far the cut reaches into it."""
-    most, floor = max([*found.given, 1]), MARK + BARS + GAP + LIST
-    shape = _area(found.given, most, LIST, floor)
+    most, floor = max([*chart.given, 1]), MARK + BARS + GAP + LIST
+    shape = _area(chart.given, most, LIST, floor)
     yield f'<path class="given" d="{shape}" fill="#2563eb" fill-opacity=".35"/>'
-    if any(found.left_out):
-        shape = _area(found.left_out, most, LIST, floor)
+    if any(chart.left_out):
+        shape = _area(chart.left_out, most, LIST, floor)
         yield f'<path class="left-out" d="{shape}" fill="#a8a29e" fill-opacity=".75"/>'
-        steps = _steps(found.left_out, most, LIST, floor)
+        steps = _steps(chart.left_out, most, LIST, floor)
         yield f'<path class="cut" d="{steps}" fill="none" stroke="#b91c1c" {_THIN}/>'
 
 
-def _tracks(found: Timeline) -> list[str]:
+def _tracks(chart: Timeline) -> list[str]:
     """The lanes that have a track."""
-    if len(found.lanes) <= MOST_TRACKS:
-        return found.lanes
-    return [*found.lanes[: MOST_TRACKS - 1], "…"]
+    if len(chart.lanes) <= MOST_TRACKS:
+        return chart.lanes
+    return [*chart.lanes[: MOST_TRACKS - 1], "…"]
 
 
-def _lanes(found: Timeline) -> Iterator[str]:
-    top, last = MARK + BARS + GAP + LIST + GAP, len(_tracks(found)) - 1
+def _lanes(chart: Timeline) -> Iterator[str]:
+    top, last = MARK + BARS + GAP + LIST + GAP, len(_tracks(chart)) - 1
     shapes: dict[int, list[str]] = {}
-    begun, end = 0, len(found)
+    begun, end = 0, len(chart)
     while begun < end:  # neighbours of one lane are one piece
-        lane, at = found.lane[begun], begun
-        while at < end and found.lane[at] == lane:
+        lane, at = chart.lane[begun], begun
+        while at < end and chart.lane[at] == lane:
             at += 1
         track = min(lane, last)
         y = top + track * TRACK + 2

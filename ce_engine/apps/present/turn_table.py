@@ -100,21 +100,21 @@ class TurnTable:
         if self._one_line:
             room = 10**6
         least_cells = GROWS if self._grows else {}
-        taken = {
+        widths = {
             column[0]: max(least_cells.get(column[0], 0), *map(cell_len, column))
             for column in zip(HEADS, *rows, strict=True)
         }
-        gone = iter(GIVE_WAY)
+        candidates = iter(GIVE_WAY)
 
         def left() -> int:
             """What the others leave for the bar."""
-            return room - sum(taken.get(h, 0) + len(self._gap) for h in there) + len(self._gap)
+            return room - sum(widths.get(h, 0) + len(self._gap) for h in there) + len(self._gap)
 
-        while left() < (least if BAR in there else 0) and (column := next(gone, None)):
+        while left() < (least if BAR in there else 0) and (column := next(candidates, None)):
             there = [head for head in there if head != column]
         self._bar = min(most, left()) if BAR in there else 0
         self._columns = there
-        self._widths = [taken.get(head, self._bar) for head in there]
+        self._widths = [widths.get(head, self._bar) for head in there]
 
     def _lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
         """The head and the rows, whose columns stand under those before."""
@@ -123,11 +123,11 @@ class TurnTable:
             names.insert(PLACE, BAR)
         places = [names.index(head) for head in self._columns]
         heads = self._columns
-        chosen = [[row[place] for place in places] for row in rows]
-        widths = [max(map(cell_len, column)) for column in zip(heads, *chosen, strict=True)]
+        cells = [[row[place] for place in places] for row in rows]
+        widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
         self._widths = [max(pair) for pair in zip(widths, self._widths, strict=True)]
         right = frozenset(self._columns) - {BAR, "status"}
-        return lined_up(heads, chosen, numbers=right, gap=self._gap, least=self._widths)
+        return lined_up(heads, cells, numbers=right, gap=self._gap, least=self._widths)
 
     @property
     def _indent(self) -> int:
@@ -137,39 +137,39 @@ class TurnTable:
         return sum(self._widths) + len(self._gap) * len(self._widths)
 
     def _print(self, item: NumberedTurn, line: str) -> None:
-        screen, reason, told = self._screen, why(item), self._styled(item, line)
+        screen, reason, text = self._screen, why(item), self._styled(item, line)
         room = max(1, screen.width - self._indent)
         if self._one_line:
             pad = " " * (self._indent - cell_len(line))
-            screen.print(told.append(pad + printable(reason)), soft_wrap=True)
+            screen.print(text.append(pad + printable(reason)), soft_wrap=True)
             return
         if not self._full:
             short = clipped(reason, room)
             self.is_shortened |= short != printable(reason)
             reason = short
         if self._beside:
-            print_under(screen, self._indent, reason, before=told)
+            print_under(screen, self._indent, reason, before=text)
             return
-        screen.print(told, soft_wrap=True)
+        screen.print(text, soft_wrap=True)
         if reason != FITS:
             print_under(screen, INDENT, reason, style="dim")
 
     def _styled(self, item: NumberedTurn, line: str) -> Text:
-        made = Text(line)
+        text = Text(line)
         if BAR not in self._columns:
-            return made
+            return text
         place = self._columns.index(BAR)
         begin = sum(self._widths[:place]) + place * len(self._gap)
         bar = budget_bar(item.report, self._bar, self._glyphs)
         for span in bar.spans:
-            made.stylize(span.style, begin + span.start, begin + span.end)
-        return made
+            text.stylize(span.style, begin + span.start, begin + span.end)
+        return text
 
     def legend(self) -> str:
         """What the columns are, and the characters of the bars."""
         bar = f" · {BAR}: of the budget, {legend(self._glyphs)}" if self._bar else ""
-        gone = [head for head in HEADS if head not in (*self._columns, *RARE)]
-        more = f" · a wider terminal has {', '.join(gone)}, too" if gone else ""
+        missing = [head for head in HEADS if head not in (*self._columns, *RARE)]
+        more = f" · a wider terminal has {', '.join(missing)}, too" if missing else ""
         return f"{LEGEND}{bar}{more}"
 
 
@@ -190,13 +190,13 @@ def print_sums(
     """
     reports = [item.report for item in turns if item.report is not None]
     count = "1 turn" if len(turns) == 1 else f"{number(len(turns))} turns"
-    said = [count if of == len(turns) else f"{number(len(turns))} of {number(of)} turns"]
-    said += [f"{len(turns) - len(reports)} without a report"] if len(reports) < len(turns) else []
+    parts = [count if of == len(turns) else f"{number(len(turns))} of {number(of)} turns"]
+    parts += [f"{len(turns) - len(reports)} without a report"] if len(reports) < len(turns) else []
     over = sum(report.over_budget for report in reports)
-    said += [f"{number(over)} over the budget"] if over else []
+    parts += [f"{number(over)} over the budget"] if over else []
     estimators = {estimator_words(report.estimator) for report in reports if report.estimator}
-    said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
-    lines = [("sum", " · ".join(said))]
+    parts += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
+    lines = [("sum", " · ".join(parts))]
     if spent is not None:
         lines += [*_tokens(spent.figures), *spent.lines()]
     screen.print()

@@ -108,13 +108,13 @@ class Row:
     @property
     def is_gone(self) -> bool:
         """Whether there was a text that is not there any more."""
-        said = self.text or self.asked or self.attachments
-        return self.message is not None and not said and self.role is not Role.SYSTEM
+        content = self.text or self.asked or self.attachments
+        return self.message is not None and not content and self.role is not Role.SYSTEM
 
     def has(self, text: str) -> bool:
         """Whether a text stands in it, whatever the case of its letters."""
-        found = [self.text, self.sent, *self.asked, *self.attachments]
-        return any(text.casefold() in each.casefold() for each in found)
+        texts = [self.text, self.sent, *self.asked, *self.attachments]
+        return any(text.casefold() in candidate.casefold() for candidate in texts)
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class Fold:
 
 def turn_rows(
     replay: Replay,
-    found: Explanation | None,
+    recall: Explanation | None,
     report: Report,
     links: Links,
     say: Say = ENGLISH,
@@ -152,7 +152,7 @@ def turn_rows(
 
     Args:
         replay: its input, made again.
-        found: what was brought in for it, and what was passed over.
+        recall: what was brought in for it, and what was passed over.
         report: as it is stored.
         links: of the session.
         say: the language of what is said of calls and attachments.
@@ -160,33 +160,33 @@ def turn_rows(
     messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
     parts = in_order(replay.sent, messages)
     fates = Fates(report.prune_decisions, [part.message_id for part in parts])
-    passed = {piece.id: piece for piece in found.passed_over} if found else {}
-    brought = {piece.id: piece for piece in found.brought_in} if found else {}
-    rows = [_row(part, messages, fates, links, passed, brought, say) for part in parts]
-    _note_standing(rows, standing_before(found), standing_in_part(found))
+    passed_over = {piece.id: piece for piece in recall.passed_over} if recall else {}
+    brought_in = {piece.id: piece for piece in recall.brought_in} if recall else {}
+    rows = [_row(part, messages, fates, links, passed_over, brought_in, say) for part in parts]
+    _note_standing(rows, standing_before(recall), standing_in_part(recall))
     _count_rules(rows, replay, report)
-    taken = found.taken if found else None
-    told = Reasons(report, moved_in(links.turns, replay.turn), say, taken)
+    room_taken = recall.taken if recall else None
+    reasons = Reasons(report, moved_in(links.turns, replay.turn), say, room_taken)
     for row, reason in zip(rows, exact_reasons(rows), strict=True):
-        row.why = told.of(reason)
+        row.why = reasons.of(reason)
         if row.passed_over:
-            row.not_recalled = told.passed(row.passed_over)
+            row.not_recalled = reasons.passed(row.passed_over)
         elif row.is_out and not row.is_quoted:
-            row.not_recalled = told.not_recalled()
+            row.not_recalled = reasons.not_recalled()
     return rows
 
 
-def standing_before(found: Explanation | None) -> dict[str, str]:
+def standing_before(recall: Explanation | None) -> dict[str, str]:
     """What was brought in before and stands where it was sent: by its id the question that it stands before."""
-    return {name: each.asked for each in found.earlier for name in each.ids} if found else {}
+    return {name: group.asked for group in recall.earlier for name in group.ids} if recall else {}
 
 
-def standing_in_part(found: Explanation | None) -> frozenset[str]:
+def standing_in_part(recall: Explanation | None) -> frozenset[str]:
     """What of that stands there only in part: nowhere whole."""
-    if found is None:
+    if recall is None:
         return frozenset()
-    whole = {name for each in found.earlier for name in each.ids if name not in each.parts}
-    return frozenset(name for each in found.earlier for name in each.parts) - whole
+    whole = {name for group in recall.earlier for name in group.ids if name not in group.parts}
+    return frozenset(name for group in recall.earlier for name in group.parts) - whole
 
 
 def _note_standing(
@@ -207,9 +207,9 @@ def _count_rules(rows: Sequence[Row], replay: Replay, report: Report) -> None:
     """Where the text of a rule is not there, count the system's message with its rules as it was counted then."""
     texts = [part.content for part in replay.sent.parts if part.role is Role.SYSTEM]
     system = [row for row in rows if row.role is Role.SYSTEM and not row.is_out]
-    told = report.payload_tokens
-    if len(system) == 1 and any(gone in text for text in texts for gone in GONE):
-        system[0].tokens = told.get("system", 0) + told.get("rules", 0)
+    payload = report.payload_tokens
+    if len(system) == 1 and any(marker in text for text in texts for marker in GONE):
+        system[0].tokens = payload.get("system", 0) + payload.get("rules", 0)
 
 
 def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -227,34 +227,34 @@ def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def folded(rows: Sequence[Row]) -> list[Row | Fold]:
     """The rows, those together that are left out side by side and alike."""
-    made: list[Row | Fold] = []
+    entries: list[Row | Fold] = []
     for (is_out, _), run in groupby(rows, key=lambda row: (row.is_out, row.reason)):
-        several = list(run)
-        made += [Fold(several)] if is_out and len(several) >= FOLDED_FROM else several
-    return made
+        group = list(run)
+        entries += [Fold(group)] if is_out and len(group) >= FOLDED_FROM else group
+    return entries
 
 
-def in_order(sent: Sent, messages: Mapping[str, Message]) -> list[SentPart]:
+def in_order(prompt: Sent, messages: Mapping[str, Message]) -> list[SentPart]:
     """What went out and what did not, as it stands in the list: by its place there, else as it was stored."""
-    by_index = _bounds([part.index for part in sent.parts])
+    by_index = _bounds([part.index for part in prompt.parts])
     seqs = {name: message.seq for name, message in messages.items()}
-    by_seq = _bounds([seqs.get(part.message_id or "") for part in sent.parts])
-    made: list[SentPart] = []
-    rest = list(sent.dropped)
-    for part, index, seq in zip(sent.parts, by_index, by_seq, strict=True):
+    by_seq = _bounds([seqs.get(part.message_id or "") for part in prompt.parts])
+    parts: list[SentPart] = []
+    rest = list(prompt.dropped)
+    for part, index, seq in zip(prompt.parts, by_index, by_seq, strict=True):
         while rest and _is_before(rest[0], index, seqs, seq):
-            made.append(rest.pop(0))
-        made.append(part)
-    return made + rest
+            parts.append(rest.pop(0))
+        parts.append(part)
+    return parts + rest
 
 
 def _bounds(places: Sequence[int | None]) -> list[float]:
     """Of each its place, or the next one's that has one."""
-    found, last = list[float](), math.inf
+    bounds, last = list[float](), math.inf
     for place in reversed(places):
         last = last if place is None else place
-        found.append(last)
-    return found[::-1]
+        bounds.append(last)
+    return bounds[::-1]
 
 
 def _is_before(part: SentPart, index: float, seqs: Mapping[str, int | None], seq: float) -> bool:
@@ -295,8 +295,8 @@ def _row(
     messages: Mapping[str, Message],
     fates: Fates,
     links: Links,
-    passed: Mapping[str, PassedOver],
-    brought: Mapping[str, BroughtIn],
+    passed_over: Mapping[str, PassedOver],
+    brought_in: Mapping[str, BroughtIn],
     say: Say,
 ) -> Row:
     name = part.message_id or ""
@@ -304,7 +304,7 @@ def _row(
     row = Row(part.index, part.role, part.action, reason_of(part, fates), part.tokens, message)
     if message is not None:
         row.text, row.asked = message.content, links.asked(message, say)
-        row.attachments = [attachment_words(each, say) for each in message.attachments or ()]
+        row.attachments = [attachment_words(item, say) for item in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
         row.has_failed = message.role is Role.TOOL and links.has_failed(message, row.evidence)
@@ -316,7 +316,7 @@ def _row(
         row.pieces = difference(row.text, row.sent)
     elif part.action == "injected":
         row.sent = said_of_rules(part.content, say)
-    row.passed_over, row.brought_in = passed.get(name), brought.get(name)
+    row.passed_over, row.brought_in = passed_over.get(name), brought_in.get(name)
     return row
 
 

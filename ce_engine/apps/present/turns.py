@@ -81,8 +81,8 @@ def figures(item: NumberedTurn) -> tuple[str, ...]:
     report = item.report
     if report is None:
         return (str(item.turn), *["-"] * (len(HEADS) - 2), item.status)
-    gone = max(0, report.dropped) + report.orphans_removed
-    counts = (gone, report.shortened, report.restored, report.inserted)
+    dropped = max(0, report.dropped) + report.orphans_removed
+    counts = (dropped, report.shortened, report.restored, report.inserted)
     return (
         str(item.turn),
         f"{own_sent(report)}/{report.messages_in}",
@@ -105,9 +105,9 @@ def why(item: NumberedTurn) -> str:
     """Why it went out as it did, in one line."""
     if item.report is None:
         return without_report(item.row)
-    said = ["helper call"] if item.report.purpose != "chat" else []
-    said += report_lines(item.report)
-    return "; ".join(said) or FITS
+    reasons = ["helper call"] if item.report.purpose != "chat" else []
+    reasons += report_lines(item.report)
+    return "; ".join(reasons) or FITS
 
 
 def without_report(row: TurnRow) -> str:
@@ -117,22 +117,22 @@ def without_report(row: TurnRow) -> str:
     return "no report is stored"
 
 
-def print_over_budget(screen: Console, told: Sequence[NumberedTurn]) -> None:
+def print_over_budget(screen: Console, numbered_turns: Sequence[NumberedTurn]) -> None:
     """The calls that went out over their budget, with the causes, if there are any."""
     by_cause: dict[str, list[str]] = {}
-    for item in told:
+    for item in numbered_turns:
         if item.report is not None and item.report.over_budget:
             cause = names(item.report.over_budget_causes)
             by_cause.setdefault(cause, []).append(number(item.turn))
     if not by_cause:
         return
     count = sum(map(len, by_cause.values()))
-    each = (
+    causes = (
         f"{cause} ({'turn' if len(turns) == 1 else 'turns'} {', '.join(turns)})"
         for cause, turns in by_cause.items()
     )
     calls = "1 call" if count == 1 else f"{number(count)} calls"
-    print_under(screen, 0, f"{calls} over the budget: {'; '.join(each)}", style="bold")
+    print_under(screen, 0, f"{calls} over the budget: {'; '.join(causes)}", style="bold")
 
 
 def print_turn(screen: Console, item: NumberedTurn, costs: Iterable[tuple[str, str]]) -> None:

@@ -97,14 +97,14 @@ def problem_words(problem: ReplayProblem, say: Say = ENGLISH) -> str:
 
 def replay_words(code: str, detail: str, say: Say = ENGLISH) -> str:
     """The same of a code and what is told beside it, in English."""
-    counts = [int(each) for each in re.findall(r"\d{1,9}", detail)]
+    counts = [int(digits) for digits in re.findall(r"\d{1,9}", detail)]
     names = iter("nm")
-    counted = re.sub(r"\d{1,9}", lambda found: f"{{{next(names, found[0])}}}", detail)
-    if counted in COUNTED and (said := say(counted)) != counted:
-        return said.format(**dict(zip("nm", counts, strict=False)))
+    counted = re.sub(r"\d{1,9}", lambda match: f"{{{next(names, match[0])}}}", detail)
+    if counted in COUNTED and (text := say(counted)) != counted:
+        return text.format(**dict(zip("nm", counts, strict=False)))
     english = PROBLEMS.get(code.removeprefix(_CODE), detail)
-    said = say(english)
-    return detail if said == english else said
+    text = say(english)
+    return detail if text == english else text
 
 
 def attachment_words(item: AttachmentRecord, say: Say = ENGLISH) -> str:
@@ -130,6 +130,6 @@ def fate_words(fate: str, say: Say = ENGLISH) -> str:
 
 def estimator_words(estimator: str, say: Say = ENGLISH) -> str:
     """What counted the tokens: the estimator's name, with the model's where it is known."""
-    named = estimator.replace("/ ", " ").removesuffix("/")
-    name, mark, rest = named.partition(" (")
+    label = estimator.replace("/ ", " ").removesuffix("/")
+    name, mark, rest = label.partition(" (")
     return say(name) + say(" ({text})", text=say(rest.removesuffix(")"))) if mark else name

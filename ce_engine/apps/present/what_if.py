@@ -41,9 +41,9 @@ def what_if_config(
 
     settings = settings_of(turns, at)
     if window is not None:
-        stored = settings.get("budget") or {}
-        budget = {**stored, "max_input_tokens": window}
-        if _keeps_by_itself(stored):
+        stored_budget = settings.get("budget") or {}
+        budget = {**stored_budget, "max_input_tokens": window}
+        if _keeps_by_itself(stored_budget):
             del budget["reserved_reply_tokens"]
         elif _reserve(settings) * 2 > window:
             budget["reserved_reply_tokens"] = window // 4
@@ -57,7 +57,7 @@ def _keeps_by_itself(budget: Mapping[str, Any]) -> bool:
     """Whether nobody said the reserve that a budget has: it is what its window has by itself, as another one would."""
     from ce_engine.config import BudgetConfig  # noqa: PLC0415 - slow to import
 
-    unsaid = {name: each for name, each in budget.items() if name != "reserved_reply_tokens"}
+    unsaid = {name: value for name, value in budget.items() if name != "reserved_reply_tokens"}
     return unsaid != budget and BudgetConfig(**unsaid) == BudgetConfig(**budget)
 
 
@@ -69,5 +69,5 @@ def _reserve(settings: Mapping[str, Any]) -> int:
 
 
 def _archive(row: TurnRow) -> Mapping[str, Any]:
-    found = row.report.get("extra", {}).get("replay")
-    return found if isinstance(found, Mapping) else {}
+    archive = row.report.get("extra", {}).get("replay")
+    return archive if isinstance(archive, Mapping) else {}

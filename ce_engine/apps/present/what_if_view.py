@@ -108,16 +108,16 @@ class WhatIfView:
         assert replay.why is not None
         assert replay.why_instead is not None
         self._replay = replay
-        self._links, stored = links, links.document.session.messages
-        self._messages = {m.message_id: m for m in stored if m.message_id}
+        self._links, messages = links, links.document.session.messages
+        self._messages = {m.message_id: m for m in messages if m.message_id}
         self.sent, self.instead = replay.sent, replay.instead
         self.why, self.why_instead = replay.why, replay.why_instead
         self.prefixes = (replay.prefix, replay.prefix_instead)
         self.was = _fates(self.sent, self.why, self._messages)
         self.then = _fates(self.instead, self.why_instead, self._messages)
         self.twice = tuple(
-            len(quoted_ids(why) & {part.message_id for part in sent.parts})
-            for sent, why in ((self.sent, self.why), (self.instead, self.why_instead))
+            len(quoted_ids(why) & {part.message_id for part in prompt.parts})
+            for prompt, why in ((self.sent, self.why), (self.instead, self.why_instead))
         )
         self.changes = list(self._changes())
 
@@ -125,19 +125,19 @@ class WhatIfView:
         """The messages that would have gone another way, in the list's order."""
         first, second = _by_key(self.sent), _by_key(self.instead)
         for key in sorted(first | second, key=self._place):
-            one, other = first.get(key), second.get(key)
-            part = one or other
+            old, new = first.get(key), second.get(key)
+            part = old or new
             was = self.was.get(key, Fate(NOWHERE))
             then = self.then.get(key, Fate(NOWHERE))
-            before, after = (each.content if each else "" for each in (one, other))
+            before, after = (part.content if part else "" for part in (old, new))
             if part is None or (was.kind == then.kind and before == after):
                 continue
-            stored = self._messages.get(part.message_id or "")
+            message = self._messages.get(part.message_id or "")
             yield Change(
                 part.index,
                 part.role,
                 part.message_id or "",
-                self._said(stored) if stored else part.content,
+                self._said(message) if message else part.content,
                 was,
                 then,
                 difference(before, after) if before and after and before != after else [],
@@ -161,18 +161,18 @@ class WhatIfView:
             say: the language.
         """
         why = self.why_instead
-        told = {"prune_decisions": why.decisions, "recall": why.recall, "cut": why.cut}
+        updates = {"prune_decisions": why.decisions, "recall": why.recall, "cut": why.cut}
         replay = self._replay.model_copy(update={"sent": self.instead})
-        rows = turn_rows(replay, why, report.model_copy(update=told), self._links, say)
+        rows = turn_rows(replay, why, report.model_copy(update=updates), self._links, say)
         return folded(rows)
 
     def ways(self, say: Say = ENGLISH) -> list[tuple[str, str, int]]:
         """How many messages go from what to what, the most first."""
-        found = Counter(
-            (each.was.kind, each.then.kind) for each in self.changes if not each.is_rewritten
+        ways = Counter(
+            (move.was.kind, move.then.kind) for move in self.changes if not move.is_rewritten
         )
         return [
-            (say(WORDS[was]), say(WORDS[then]), count) for (was, then), count in found.most_common()
+            (say(WORDS[was]), say(WORDS[then]), count) for (was, then), count in ways.most_common()
         ]
 
     def counts(self) -> list[Counter[str]]:
@@ -200,13 +200,13 @@ class WhatIfView:
                 if self.twice[1]
                 else say("what was quoted before the question goes out as messages instead")
             )
-        one, other = (prefix or 0 for prefix in self.prefixes)
-        if one > max(other, least - 1) and was.cut != then.cut == "moved":
+        old, new = (prefix or 0 for prefix in self.prefixes)
+        if old > max(new, least - 1) and was.cut != then.cut == "moved":
             yield say(
                 "A new cut ends the cached prefix: this call begins like the one before for {now} tokens instead of {before}, and "
                 "is dearer for it once; the calls after it begin alike again.",
-                now=other,
-                before=one,
+                now=new,
+                before=old,
             )
         yield from self._of_free(say)
         if self._is_chosen_anew():
@@ -271,12 +271,12 @@ class WhatIfView:
 
     def about(self, report: Report | None, window: int | None, say: Say = ENGLISH) -> Iterator[str]:
         """Why a figure is not one that stands elsewhere on the page (its report), or that was typed (the window)."""
-        kept = (window or 0) - (self.instead.budget or 0)
-        if window and self.instead.budget and kept:
+        reserve = (window or 0) - (self.instead.budget or 0)
+        if window and self.instead.budget and reserve:
             yield say(
                 "Of the window of {window} tokens {kept} are kept for the reply: the budget of the input is {budget}.",
                 window=window,
-                kept=kept,
+                kept=reserve,
                 budget=self.instead.budget,
             )
         if report is not None and report.token_used != self.sent.tokens:
@@ -294,40 +294,40 @@ class WhatIfView:
         self, table: PriceTable, price: ModelPrice | None, say: Say = ENGLISH
     ) -> list[SumLine]:
         """Messages, tokens and what the input of this one call costs, in both."""
-        found = [
+        lines = [
             SumLine(name, number(a), number(b), _more(b - a)) for name, a, b in self._figures(say)
         ]
         if None not in self.prefixes:
-            one, other = (prefix or 0 for prefix in self.prefixes)
+            old, new = (prefix or 0 for prefix in self.prefixes)
             least = price.cached_from if price is not None else 0
             name = (
                 say("of these like the call before, and cacheable")
-                if max(one, other) >= least
+                if max(old, new) >= least
                 else say(
                     "of these like the call before, too few to be cached (from {least} on)",
                     least=least,
                 )
             )
-            found.append(SumLine(name, number(one), number(other), _more(other - one)))
+            lines.append(SumLine(name, number(old), number(new), _more(new - old)))
         if price is not None:
-            found += self._costs(table, price, say)
-        return found
+            lines += self._costs(table, price, say)
+        return lines
 
     def _figures(self, say: Say) -> Iterator[tuple[str, int, int]]:
         """Messages and tokens of both; a part of the figure above begins with dots."""
-        (one, other), (before, after) = (self.sent, self.instead), self.counts()
-        yield say("messages that go out"), len(one.parts), len(other.parts)
+        (old, new), (before, after) = (self.sent, self.instead), self.counts()
+        yield say("messages that go out"), len(old.parts), len(new.parts)
         if any(self.twice):
             yield say("… quoted all the same"), self.twice[0], self.twice[1]
-        gone, gone_then = (counts[OUT] + counts[QUOTED] for counts in (before, after))
-        yield say("left out"), gone, gone_then
+        left_out, left_out_then = (counts[OUT] + counts[QUOTED] for counts in (before, after))
+        yield say("left out"), left_out, left_out_then
         yield say("… quoted before a question"), before[QUOTED], after[QUOTED]
-        yield say("budget"), one.budget or 0, other.budget or 0
-        yield say("tokens"), one.tokens, other.tokens
-        said, said_then = (sent.tokens - sent.put_in - sent.extras for sent in (one, other))
-        yield say("… messages"), said, said_then
-        yield say("… rules and quotes put in"), one.put_in, other.put_in
-        yield say("… tools' schemas, beginning of the reply"), one.extras, other.extras
+        yield say("budget"), old.budget or 0, new.budget or 0
+        yield say("tokens"), old.tokens, new.tokens
+        talk, talk_then = (prompt.tokens - prompt.put_in - prompt.extras for prompt in (old, new))
+        yield say("… messages"), talk, talk_then
+        yield say("… rules and quotes put in"), old.put_in, new.put_in
+        yield say("… tools' schemas, beginning of the reply"), old.extras, new.extras
 
     def _costs(self, table: PriceTable, price: ModelPrice, say: Say) -> Iterator[SumLine]:
         """What both inputs cost after the call before; and alike, with nothing cached of either."""
@@ -342,7 +342,7 @@ class WhatIfView:
         self, name: str, table: PriceTable, price: ModelPrice, cached: tuple[int, ...]
     ) -> SumLine:
         inputs = zip((self.sent, self.instead), cached, strict=True)
-        costs = [price.of_input(sent.tokens, prefix) / table.per for sent, prefix in inputs]
+        costs = [price.of_input(prompt.tokens, prefix) / table.per for prompt, prefix in inputs]
         amounts = Amounts.of(table, costs)
         was, then = map(amounts.rounded, costs)
         sign = "+" if then > was else "−" if then < was else ""
@@ -363,7 +363,7 @@ def _more(value: int) -> str:
 
 def _standing(why: Explanation) -> set[str]:
     """What stands where earlier turns put it."""
-    return {name for each in why.earlier for name in each.ids}
+    return {name for group in why.earlier for name in group.ids}
 
 
 def quoted_ids(why: Explanation) -> set[str]:
@@ -372,18 +372,18 @@ def quoted_ids(why: Explanation) -> set[str]:
     return now | _standing(why)
 
 
-def _fates(sent: Sent, why: Explanation, messages: Mapping[str, Message]) -> Mapping[Key, Fate]:
+def _fates(prompt: Sent, why: Explanation, messages: Mapping[str, Message]) -> Mapping[Key, Fate]:
     """What became of each message."""
-    parts = _by_key(sent)
-    fates = Fates(why.decisions, [part.message_id for part in in_order(sent, messages)])
+    parts = _by_key(prompt)
+    fates = Fates(why.decisions, [part.message_id for part in in_order(prompt, messages)])
     return {key: _fate(part, fates, why) for key, part in parts.items()}
 
 
 def _fate(part: SentPart, fates: Fates, why: Explanation) -> Fate:
     name, kind = part.message_id or "", _OF_ACTION.get(part.action, MESSAGE)
-    brought = next((piece for piece in why.brought_in if piece.id == name), None)
-    if kind == OUT and (brought or name in _standing(why)):
-        return Fate(QUOTED, part.tokens, score=brought.score if brought else None)
+    quote = next((piece for piece in why.brought_in if piece.id == name), None)
+    if kind == OUT and (quote or name in _standing(why)):
+        return Fate(QUOTED, part.tokens, score=quote.score if quote else None)
     reason = reason_of(part, fates)
     piece = next((piece for piece in why.passed_over if piece.id == name), None)
     if kind != OUT or piece is None:
@@ -391,9 +391,9 @@ def _fate(part: SentPart, fates: Fates, why: Explanation) -> Fate:
     return Fate(kind, part.tokens, reason, piece.score, piece)
 
 
-def _by_key(sent: Sent) -> dict[Key, SentPart]:
+def _by_key(prompt: Sent) -> dict[Key, SentPart]:
     """The parts by their place in the app's list; before them what is not of it, by its id."""
-    parts: Sequence[SentPart] = [*sent.parts, *sent.dropped]
+    parts: Sequence[SentPart] = [*prompt.parts, *prompt.dropped]
     return {
         (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
     }

@@ -110,12 +110,12 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
     links = Links(document, turns)
     calls, numbers = calls_of(document, turns), range(1, len(turns) + 1)
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    dearer = {each.turn for each in spent.dearer_turns(say)}
-    found = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
-    session = _Session(reader, scope, document, turns, links, found, spent, say)
+    dearer = {dearer_turn.turn for dearer_turn in spent.dearer_turns(say)}
+    chart = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
+    session = _Session(reader, scope, document, turns, links, chart, spent, say)
     full = full_places(session.found)
-    told = [await _turn(session, place, full, step) for place in _chosen(session)]
-    return _rendered(session, told)
+    turn_values = [await _turn(session, place, full, step) for place in _chosen(session)]
+    return _rendered(session, turn_values)
 
 
 def _chosen(session: _Session) -> range:
@@ -123,10 +123,10 @@ def _chosen(session: _Session) -> range:
     return range(max(0, len(session.turns) - MOST_TURNS), len(session.turns))
 
 
-def full_places(found: Timeline) -> list[int]:
+def full_places(chart: Timeline) -> list[int]:
     """The places of the turns that are made again: what deserves a look first, then the newest."""
-    marked = sorted(found.marks, key=lambda place: -len(BAD.intersection(found.marks[place])))
-    newest = range(len(found) - 1, -1, -1)
+    marked = sorted(chart.marks, key=lambda place: -len(BAD.intersection(chart.marks[place])))
+    newest = range(len(chart) - 1, -1, -1)
     return sorted(list(dict.fromkeys([*marked, *newest]))[:FULL])
 
 
@@ -136,13 +136,13 @@ async def _turn(
     """One turn: its figures and decisions, and where it is made again, its messages."""
     row, say = session.turns[place], session.say
     report = report_of(row.turn_id, row.report)
-    one = timeline([row])
-    made: dict[str, Any] = {
+    row_chart = timeline([row])
+    values: dict[str, Any] = {
         "turn": place + 1,
         "row": row,
         "report": report,
         "damaged": damaged_fields(row),
-        "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
+        "layers": [(n, say(TITLES[n]), t[0]) for n, t in row_chart.layers.items() if t[0]],
         "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
         "reasons": list(report_lines(report, say)) if report else [],
         "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
@@ -152,22 +152,22 @@ async def _turn(
         "brought": [],
     }
     if report is None or place not in full:
-        return made
+        return values
     step(full.index(place) + 1, len(full))
     engine = session.reader.engine()
     with suppress(ContextEngineError):  # a helper's call: its figures stand
         replay = await engine.replay(session.scope, row.turn_id)
-        found = await engine.explain(session.scope, row.turn_id)
-        made["rows"] = folded(turn_rows(replay, found, report, session.links, session.say))
-        made["brought"] = rules_said(found.brought_in, say)
-    return made
+        explanation = await engine.explain(session.scope, row.turn_id)
+        values["rows"] = folded(turn_rows(replay, explanation, report, session.links, session.say))
+        values["brought"] = rules_said(explanation.brought_in, say)
+    return values
 
 
-def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
+def _rendered(session: _Session, turn_values: list[dict[str, Any]]) -> str:
     say, scope, document, spent = session.say, session.scope, session.document, session.spent
-    for each in told:
-        if each["report"] is not None:
-            each["costs"] = list(turn_lines(spent, each["turn"] - 1, say))
+    for entry in turn_values:
+        if entry["report"] is not None:
+            entry["costs"] = list(turn_lines(spent, entry["turn"] - 1, say))
     first = _chosen(session).start
 
     def address(turn: int) -> str:
@@ -179,7 +179,7 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "scope": scope,
         "document": document,
         "found": session.found,
-        "told": told,
+        "told": turn_values,
         "first": first,
         "styles": Markup(styles),  # noqa: S704 - our own files
         "svg": Markup(drawing(session.found, say, address=address)),  # noqa: S704 - escaped in it

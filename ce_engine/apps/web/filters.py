@@ -38,15 +38,15 @@ def visible(text: object, find: str = "") -> Markup:
     parts = re.split(f"({re.escape(find)})", plain, flags=re.IGNORECASE)
     marks = (Markup("<mark>{}</mark>").format(_visible(part)) for part in parts[1::2])
     plains = map(_visible, parts[::2])
-    return Markup().join(each for pair in zip_longest(plains, marks, fillvalue="") for each in pair)
+    return Markup().join(part for pair in zip_longest(plains, marks, fillvalue="") for part in pair)
 
 
 def _visible(plain: str) -> Markup:
     parts: list[str | Markup] = []
     end = 0
-    for found in CONTROL.finditer(plain):
-        parts += [escape(plain[end : found.start()]), _sign(found.group())]
-        end = found.end()
+    for match in CONTROL.finditer(plain):
+        parts += [escape(plain[end : match.start()]), _sign(match.group())]
+        end = match.end()
     return Markup().join([*parts, escape(plain[end:])])
 
 

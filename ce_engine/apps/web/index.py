@@ -158,8 +158,8 @@ class SessionIndex:
             yield
         finally:
             tasks = [task, *([self._first_aid] if self._first_aid else [])]
-            for each in tasks:
-                each.cancel()
+            for started_task in tasks:
+                started_task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look(self) -> list[Line]:
@@ -188,13 +188,13 @@ class SessionIndex:
 
         With `calls`, those are read again that are not kept any more.
         """
-        wanted = [
+        stale_lines = [
             line for line in lines if not line.fresh or (calls and line.key not in self._calls)
         ]
         if self._first_aid is not None:
             self._first_aid.cancel()
-        if wanted:
-            self._first_aid = asyncio.create_task(self._read_all(wanted))
+        if stale_lines:
+            self._first_aid = asyncio.create_task(self._read_all(stale_lines))
             await asyncio.wait([self._first_aid], timeout=within)
 
     async def _read_all(self, lines: Iterable[Line]) -> None:
@@ -204,13 +204,13 @@ class SessionIndex:
 
     def calls(self, lines: Iterable[Line]) -> tuple[list[CallRecord], int]:
         """The calls of these sessions that were read, and of how many sessions they were not."""
-        found: list[CallRecord] = []
+        records: list[CallRecord] = []
         missing = 0
         for line in lines:
             calls = self._calls.get(line.key)
             missing += calls is None
-            found += calls or ()
-        return found, missing
+            records += calls or ()
+        return records, missing
 
     def options(self) -> Options:
         """What filters may choose."""
@@ -331,8 +331,8 @@ class SessionIndex:
         turns, events = await store.list_turns(scope), await store.list_events(scope)
 
         def work() -> tuple[SessionFacts, list[CallRecord]]:
-            found = calls_of(document, turns, events)
-            calls = [replace(call, user=info.user_id) for call in found]
+            records = calls_of(document, turns, events)
+            calls = [replace(call, user=info.user_id) for call in records]
             return facts_of(document, turns, calls, prices), calls
 
         return await asyncio.to_thread(work)
@@ -346,14 +346,14 @@ class SessionIndex:
 
 
 def _options(lines: Iterable[Line]) -> Options:
-    found: Mapping[str, Counter[str]] = {
+    counters: Mapping[str, Counter[str]] = {
         name: Counter() for name in ("frameworks", "users", "models", "tags")
     }
     for line in lines:
-        found["frameworks"].update(line.info.frameworks)
-        found["users"][line.info.user_id] += 1
+        counters["frameworks"].update(line.info.frameworks)
+        counters["users"][line.info.user_id] += 1
         if line.facts is not None:
-            found["models"].update(line.facts.models)
-            known = {f"framework={name}" for name in line.info.frameworks}  # a filter of its own
-            found["tags"].update(tag for tag in line.facts.tags if tag not in known)
-    return Options(**{n: [v for v, _ in c.most_common(OPTIONS)] for n, c in found.items()})
+            counters["models"].update(line.facts.models)
+            tags = {f"framework={name}" for name in line.info.frameworks}  # a filter of its own
+            counters["tags"].update(tag for tag in line.facts.tags if tag not in tags)
+    return Options(**{n: [v for v, _ in c.most_common(OPTIONS)] for n, c in counters.items()})

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 @lru_cache(maxsize=1024)  # the messages of a page were left out and went out in the same turns
 def _address(path: str, **query: object) -> str:
-    chosen = {name: str(value) for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(chosen)}" if chosen else path
+    values = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(values)}" if values else path
 
 
 def session_url(user_id: str, session_id: str, **more: object) -> str:

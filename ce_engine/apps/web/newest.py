@@ -48,9 +48,9 @@ class Newest:
     async def first(self, sessions: int, turns: int) -> list[NewTurn]:
         """The newest turns of the sessions that were written to last, the newest first."""
         lines = (await self._index.look())[:sessions]
-        found = [new for line in lines for new in await self._of(line.info, "")]
-        found.sort(key=lambda new: new.row.opened_at, reverse=True)
-        return found[:turns]
+        new_turns = [new for line in lines for new in await self._of(line.info, "")]
+        new_turns.sort(key=lambda new: new.row.opened_at, reverse=True)
+        return new_turns[:turns]
 
     async def coming(self, since: str, after: int) -> AsyncIterator[Sequence[NewTurn]]:
         """The turns that were opened at a time or later, as they come and go on; now and then none.
@@ -61,8 +61,8 @@ class Newest:
         """
         while not self._index.ended:
             after, infos = await self._index.changes(after, WAIT_S)
-            found = [new for info in infos for new in await self._of(info, since)]
-            yield sorted(filter(self._is_news, found), key=lambda new: new.row.opened_at)
+            new_turns = [new for info in infos for new in await self._of(info, since)]
+            yield sorted(filter(self._is_news, new_turns), key=lambda new: new.row.opened_at)
 
     async def _of(self, info: SessionInfo, since: str) -> Iterable[NewTurn]:
         key = info.user_id, info.session_id

@@ -47,8 +47,8 @@ class Taste:
 def taste_of(request: Request) -> Taste:
     """By the switches of the page, else by what the browser says."""
     theme = request.cookies.get(THEME_COOKIE, "")
-    wanted = request.cookies.get(LANGUAGE_COOKIE, "")
-    language = chosen(wanted, request.headers.get("accept-language", ""))
+    code = request.cookies.get(LANGUAGE_COOKIE, "")
+    language = chosen(code, request.headers.get("accept-language", ""))
     return Taste(language, theme if theme in THEMES else "")
 
 
@@ -65,7 +65,7 @@ def index_of(request: Request) -> SessionIndex:
 @cache
 def environment() -> Environment:
     """The templates: everything escaped, everything visible, nothing undefined."""
-    found = Environment(
+    templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         finalize=seen,
@@ -73,10 +73,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(FILTERS)
-    found.globals.update(LINKS)
-    found.globals["static"] = static_url
-    return found
+    templates.filters.update(FILTERS)
+    templates.globals.update(LINKS)
+    templates.globals["static"] = static_url
+    return templates
 
 
 @cache

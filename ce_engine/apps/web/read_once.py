@@ -68,19 +68,19 @@ class ReadOnce:
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
         """What a view is built from."""
-        asked = {"after_seq": after_seq, "after_evidence": after_evidence}
-        state: SessionState | None = await self._once(self._store.state, scope, **asked)
+        bounds = {"after_seq": after_seq, "after_evidence": after_evidence}
+        state: SessionState | None = await self._once(self._store.state, scope, **bounds)
         return state
 
-    async def _once(self, ask: Callable[..., Awaitable[Any]], scope: Scope, **asked: int) -> Any:
+    async def _once(self, ask: Callable[..., Awaitable[Any]], scope: Scope, **bounds: int) -> Any:
         page = _asked.get()
         if page is None:
-            return await ask(scope, **asked)
+            return await ask(scope, **bounds)
         if scope not in page:
             page[scope] = await self._known(scope)
-        answers, key = page[scope], (ask.__name__, *asked.values())
+        answers, key = page[scope], (ask.__name__, *bounds.values())
         if key not in answers:
-            answers[key] = await ask(scope, **asked)
+            answers[key] = await ask(scope, **bounds)
         return answers[key]
 
     async def _known(self, scope: Scope) -> Answers:

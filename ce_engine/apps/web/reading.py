@@ -135,17 +135,17 @@ class Reader:
         Raises:
             SessionNotFoundError: there is none of this user, or another user was chosen.
         """
-        found = Scope.of_stored(self.account, user_id, session_id)
+        key_scope = Scope.of_stored(self.account, user_id, session_id)
         state = None
         if self.user in (None, user_id):
-            state = await self.store.state(found, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+            state = await self.store.state(key_scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is None:
             self._read_once.forget()  # it may have been deleted
             raise SessionNotFoundError(
                 f"there is no session {session_id!r} here. It may have been deleted: the list of "
                 "sessions has those that are there."
             )
-        return Scope.of_stored(*found.key, state.head.project_id)
+        return Scope.of_stored(*key_scope.key, state.head.project_id)
 
     def engine(self) -> ContextEngine:
         """An engine over the store, made when it is first needed: it is slow to import."""
@@ -163,8 +163,8 @@ class Reader:
         state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is None:
             return []
-        whose = Scope.of_stored(*scope.key, state.head.project_id)
-        key = Fingerprinter(self.store.secret, state.head.salt, whose)
+        project_scope = Scope.of_stored(*scope.key, state.head.project_id)
+        key = Fingerprinter(self.store.secret, state.head.salt, project_scope)
         return rules_out(rules, turns, key if key.key_id == state.head.key_id else None)
 
     async def close(self) -> None:

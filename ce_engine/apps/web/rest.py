@@ -32,9 +32,9 @@ def newest(rows: Sequence[Row]) -> list[Row]:
 def rest_of(
     row: TurnRow,
     links: Links,
-    found: Explanation | None,
+    explanation: Explanation | None,
     rows: Sequence[Row],
-    shown: Sequence[Row],
+    shown_rows: Sequence[Row],
     query: QueryParams,
     say: Say,
 ) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def rest_of(
     if report is None or not rows:
         return {"rest_count": 0, "rest": []}
     turns = links.turns
-    number = next(n for n, each in enumerate(turns, 1) if each.turn_id == row.turn_id)
-    taken = found.taken if found is not None else None
-    told = Reasons(report, moved_in(turns, number), say, taken)
-    ids = {each.message.message_id or "" for each in shown if each.message}
-    others = RestOfSession(row, links, rows, ids, found, told, say)
+    number = next(n for n, turn_row in enumerate(turns, 1) if turn_row.turn_id == row.turn_id)
+    room_taken = explanation.taken if explanation is not None else None
+    reasons = Reasons(report, moved_in(turns, number), say, room_taken)
+    ids = {shown_row.message.message_id or "" for shown_row in shown_rows if shown_row.message}
+    others = RestOfSession(row, links, rows, ids, explanation, reasons, say)
     messages = others.found(find)
     pages = max(1, -(-len(messages) // MOST_REST))
-    asked = query.get("rest", "")
-    at = min(max(1, int(asked)), pages) if asked.isdecimal() and len(asked) < 9 else 0
+    choice = query.get("rest", "")
+    at = min(max(1, int(choice)), pages) if choice.isdecimal() and len(choice) < 9 else 0
     page = messages[max(0, at - 1) * MOST_REST :][:MOST_REST] if at or find else []
     where = whereabouts([m.message_id or "" for m in page], links.document, turns) if page else {}
     return {

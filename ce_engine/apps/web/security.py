@@ -120,8 +120,8 @@ class Access:
 
 def _name_of(header: str) -> str:
     """The name of a `Host` header; none where more stands in it than a name and a port."""
-    found = _HOST.fullmatch(header.strip().lower())
-    return (found[1] or found[2]) if found else ""
+    match = _HOST.fullmatch(header.strip().lower())
+    return (match[1] or match[2]) if match else ""
 
 
 def _is_address(name: str) -> bool:
@@ -165,8 +165,8 @@ class Gate:
             allowed = {"allow": ", ".join(METHODS)}
             return _refused(request, 405, say("This page is read only."), headers=allowed)
         if not self.access.knows_host(host):
-            what = say("{host} is no name of this server.", host=_shown(host))
-            return _refused(request, 421, what, say("Use 127.0.0.1."))
+            text = say("{host} is no name of this server.", host=_shown(host))
+            return _refused(request, 421, text, say("Use 127.0.0.1."))
         if not _is_same_site(request.headers, host):
             return _refused(request, 403, say("It was asked for from another site."))
         # What is served goes by the scope's path, not by an address that the visitor has a part in.
@@ -175,11 +175,11 @@ class Gate:
 
     def _unlocked(self, request: Request, host: str) -> Response | None:
         """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
-        given = request.query_params.get(TOKEN)
-        kept = _bearer(request) or request.cookies.get(cookie_name(host), "")
-        if not self.access.is_token(kept if given is None else given):
+        query_token = request.query_params.get(TOKEN)
+        kept_token = _bearer(request) or request.cookies.get(cookie_name(host), "")
+        if not self.access.is_token(kept_token if query_token is None else query_token):
             return _locked(request)
-        return None if given is None else _welcome(request, given)
+        return None if query_token is None else _welcome(request, query_token)
 
 
 def _bearer(request: Request) -> str:
@@ -236,15 +236,15 @@ def _origins(host: str) -> Iterable[str]:
 def _refused(
     request: Request,
     status: int,
-    what: str,
+    text: str,
     cure: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Say so: to a browser as a page, to a program on one line."""
     if "text/html" in request.headers.get("accept", ""):
-        html = rendered(request, "refused.html", status=status, what=what, cure=cure)
+        html = rendered(request, "refused.html", status=status, what=text, cure=cure)
         return HTMLResponse(html, status, headers)
-    return PlainTextResponse(f"{status}: {' '.join(filter(None, (what, cure)))}\n", status, headers)
+    return PlainTextResponse(f"{status}: {' '.join(filter(None, (text, cure)))}\n", status, headers)
 
 
 def _shown(text: str) -> str:

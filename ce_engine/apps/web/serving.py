@@ -81,11 +81,9 @@ def serve(
     access = Access(token, host)
     path = asyncio.run(_begin(source, session_id))
     with _listener(host, port) as listener:
-        shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
+        host_name = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
         query = urlencode({TOKEN: access.token})
-        address = (
-            f"http://{shown}:{listener.getsockname()[1]}{path}{'&' if '?' in path else '?'}{query}"
-        )
+        address = f"http://{host_name}:{listener.getsockname()[1]}{path}{'&' if '?' in path else '?'}{query}"
         typer.echo(f"ce ui is at {address}\nIt only reads. Ctrl-C ends it.")
         with suppress(KeyboardInterrupt), _opened(address if open_it else None):
             asyncio.run(_Server(create_app(source, access)).serve(sockets=[listener]))

@@ -107,20 +107,20 @@ class SessionQuery:
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]]) -> SessionQuery:
         """What an address asks for; what is not understood is left out."""
-        given = {name: value[:MAX_CHARS].strip() for name, value in pairs}
+        values = {name: value[:MAX_CHARS].strip() for name, value in pairs}
         plain = {
-            n: given.get(n, "") for n in ("framework", "user", "model", "tag", "since", "until")
+            n: values.get(n, "") for n in ("framework", "user", "model", "tag", "since", "until")
         }
-        sort = given.get("sort", "")
-        page = given.get("page", "")
+        sort = values.get("sort", "")
+        page = values.get("page", "")
         return cls(
-            text=given.get("q", ""),
+            text=values.get("q", ""),
             **plain,
-            time=time if (time := given.get("time", "")) in SPANS else "",
+            time=time if (time := values.get("time", "")) in SPANS else "",
             marks=frozenset(value for name, value in pairs if name == "mark" and value in MARKS),
-            ephemeral=given.get("all") == "1",
+            ephemeral=values.get("all") == "1",
             sort=sort if sort in ORDERS else "updated",
-            turned=given.get("turned") == "1",
+            turned=values.get("turned") == "1",
             page=max(1, int(page[:7])) if page.isdecimal() else 1,
         )
 
@@ -161,12 +161,12 @@ class SessionQuery:
     def chosen(self, lines: Sequence[Line]) -> list[Line]:
         """The sessions that are wanted, in their order; `lines` are newest first."""
         tests = list(self._tests())
-        found = [line for line in lines if all(test(line) for test in tests)] if tests else lines
+        matches = [line for line in lines if all(test(line) for test in tests)] if tests else lines
         falling = (self.sort not in RISING) != self.turned
         if self.sort == "updated":
-            return list(found if falling else reversed(found))
+            return list(matches if falling else reversed(matches))
         order: Callable[[Line], Any] = ORDERS[self.sort]
-        return sorted(found, key=order, reverse=falling)
+        return sorted(matches, key=order, reverse=falling)
 
     def _tests(self) -> Iterator[Callable[[Line], bool]]:
         """What a session must hold, the cheapest first."""

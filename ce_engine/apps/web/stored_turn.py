@@ -74,14 +74,14 @@ class MadeAgain:
     problem: str = ""
 
 
-async def made_again(reader: Reader, stored: StoredTurn, say: Say) -> MadeAgain:
+async def made_again(reader: Reader, record: StoredTurn, say: Say) -> MadeAgain:
     """Make a turn again, within `SECONDS`."""
     again, engine = MadeAgain(), reader.engine()
     try:
         async with asyncio.timeout(SECONDS):
-            again.replay = await engine.replay(stored.scope, stored.row.turn_id)
+            again.replay = await engine.replay(record.scope, record.row.turn_id)
             with suppress(ContextEngineError):
-                again.found = await engine.explain(stored.scope, stored.row.turn_id)
+                again.found = await engine.explain(record.scope, record.row.turn_id)
     except TimeoutError:
         again.problem = "slow"
     except ContextEngineError as error:

@@ -15,9 +15,9 @@ SLIGHT = 0.01
 """A share by which nothing has become dearer: a percentage does not show it."""
 
 
-def is_dearer(sent: float, untouched: float | None) -> bool:
+def is_dearer(sent_cost: float, untouched_cost: float | None) -> bool:
     """Whether inputs cost so much more than without us that a percentage shows it: of a call, a session or a group."""
-    return untouched is not None and sent - untouched > SLIGHT * untouched
+    return untouched_cost is not None and sent_cost - untouched_cost > SLIGHT * untouched_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class Costs:
 
 def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:
     """The table, where it has a price for every call; else units of an input token of each call's model."""
-    asked = {(c.model, c.provider) for c in calls if not is_free(c)}
-    return prices if all(prices.of(*names) for names in asked) else in_units(prices)
+    models = {(c.model, c.provider) for c in calls if not is_free(c)}
+    return prices if all(prices.of(*names) for names in models) else in_units(prices)
 
 
 def is_apart(call: CallRecord) -> bool:
@@ -115,30 +115,30 @@ def is_free(call: CallRecord) -> bool:
 def costs(calls: Sequence[CallRecord], prices: PriceTable) -> Costs:
     """Sum the calls up, in the table's money where it knows all of their models, else in units."""
     table = priced_by(calls, prices)
-    each = [call_cost(call, table) for call in calls]
-    theirs = [(c, found) for c, found in zip(calls, each, strict=True) if c.agent != OWN]
-    compared = [(c, found) for c, found in theirs if found.untouched is not None]
-    lost: dict[str, list[float]] = {}
-    for call, found in compared:
-        if found.more > 0:
-            lost.setdefault(found.cause, []).append(found.more)
+    call_costs = [call_cost(call, table) for call in calls]
+    app_costs = [(c, cost) for c, cost in zip(calls, call_costs, strict=True) if c.agent != OWN]
+    compared = [(c, cost) for c, cost in app_costs if cost.untouched is not None]
+    losses: dict[str, list[float]] = {}
+    for _, cost in compared:
+        if cost.more > 0:
+            losses.setdefault(cost.cause, []).append(cost.more)
     own = math.fsum(
-        found.sent + found.answer for c, found in zip(calls, each, strict=True) if c.agent == OWN
+        cost.sent + cost.answer for c, cost in zip(calls, call_costs, strict=True) if c.agent == OWN
     )
-    sums = {cause: math.fsum(all_) for cause, all_ in lost.items()}
+    sums = {cause: math.fsum(all_) for cause, all_ in losses.items()}
     sums |= {"own_calls": own} if own else {}
     return Costs(
         table,
-        each,
-        sent=math.fsum(found.sent for _, found in theirs),
-        compared=math.fsum(found.sent for _, found in compared),
-        untouched=math.fsum(found.untouched or 0.0 for _, found in compared),
-        answers=math.fsum(found.answer for _, found in theirs),
+        call_costs,
+        sent=math.fsum(cost.sent for _, cost in app_costs),
+        compared=math.fsum(cost.sent for _, cost in compared),
+        untouched=math.fsum(cost.untouched or 0.0 for _, cost in compared),
+        answers=math.fsum(cost.answer for _, cost in app_costs),
         own=own,
         lost=dict(sorted(sums.items(), key=lambda pair: -pair[1])),
-        apart=len(theirs) - len(compared),
+        apart=len(app_costs) - len(compared),
         by_talk=sum(call.beside == "talk" for call, _ in compared),
-        estimated=sum(call.estimated for call, _ in theirs),
+        estimated=sum(call.estimated for call, _ in app_costs),
     )
 
 
@@ -147,15 +147,15 @@ def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
     price = table.of(call.model, call.provider)
     if is_free(call) or price is None:
         return CallCost(untouched=None if call.untouched is None else 0.0)
-    sent = price.of_input(call.sent, call.prefix or 0)
-    untouched, cause = None, call.cause
+    sent_cost = price.of_input(call.sent, call.prefix or 0)
+    untouched_cost, cause = None, call.cause
     if call.untouched is not None:
-        beside = (call.untouched, call.untouched_prefix or 0)
-        untouched = price.of_input(*beside) / table.per
-        if is_short_prefix(price, (call.sent, call.prefix or 0), beside):
+        untouched = (call.untouched, call.untouched_prefix or 0)
+        untouched_cost = price.of_input(*untouched) / table.per
+        if is_short_prefix(price, (call.sent, call.prefix or 0), untouched):
             cause = "short_prefix"
-    answer = call.completion * price.output / table.per
-    return CallCost(sent / table.per, untouched, answer, cause)
+    answer_cost = call.completion * price.output / table.per
+    return CallCost(sent_cost / table.per, untouched_cost, answer_cost, cause)
 
 
 def billed(call: CallRecord, prices: PriceTable) -> float | None:

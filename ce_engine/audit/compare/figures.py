@@ -240,7 +240,13 @@ def figures(
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
         evidence_used=len({(call.user, call.session, e) for call in calls for e in call.evidence}),
-        redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
+        redactions=len(
+            {
+                (call.user, call.session, evidence_id)
+                for call in calls
+                for evidence_id in call.redacted
+            }
+        ),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
         counters=_counters(calls),
@@ -274,32 +280,32 @@ def _told_cached(calls: Iterable[CallRecord]) -> int | None:
 
 
 def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
-    found = [(call.model, billed(call, prices)) for call in calls]
-    missing = [model for model, cost in found if cost is None]
+    bills = [(call.model, billed(call, prices)) for call in calls]
+    missing = [model for model, cost in bills if cost is None]
     return Cost(
-        math.fsum(cost for _, cost in found if cost is not None),
+        math.fsum(cost for _, cost in bills if cost is not None),
         len(missing),
         tuple(sorted(set(missing))),
     )
 
 
 def _beside(calls: Sequence[CallRecord], table: PriceTable) -> EngineCosts:
-    found = costs(calls, table)
+    totals = costs(calls, table)
     return EngineCosts(
-        sent=found.compared + found.own,
-        untouched=found.untouched,
+        sent=totals.compared + totals.own,
+        untouched=totals.untouched,
         calls=sum(call.untouched is not None for call in calls),
-        own=found.own,
-        answers=found.answers,
-        apart=found.apart,
-        apart_sent=found.sent - found.compared,
-        dearer=sum(cost.is_dearer for cost in found.each),
+        own=totals.own,
+        answers=totals.answers,
+        apart=totals.apart,
+        apart_sent=totals.sent - totals.compared,
+        dearer=sum(cost.is_dearer for cost in totals.each),
     )
 
 
 def _spread(values: Iterable[int | None]) -> Spread | None:
-    told = sorted(value for value in values if value is not None)
-    if not told:
+    told_values = sorted(value for value in values if value is not None)
+    if not told_values:
         return None
-    p50, p95 = (told[math.ceil(share * len(told)) - 1] for share in (0.5, 0.95))
-    return Spread(p50, p95, len(told))
+    p50, p95 = (told_values[math.ceil(share * len(told_values)) - 1] for share in (0.5, 0.95))
+    return Spread(p50, p95, len(told_values))

@@ -89,18 +89,18 @@ class _Session:
 
     def calls(self) -> list[CallRecord]:
         """The app's calls, then those that the engine made itself, such as summaries."""
-        found = [self._call(row) for row in self.turns]
-        theirs = {row.model_usage_id for row in self.turns}
-        own = [usage for usage in self.usages.values() if usage.model_usage_id not in theirs]
+        calls = [self._call(row) for row in self.turns]
+        app_usage_ids = {row.model_usage_id for row in self.turns}
+        own = [usage for usage in self.usages.values() if usage.model_usage_id not in app_usage_ids]
         if not own:
-            return found
-        framework = _only(call.framework for call in found)
-        made = {
+            return calls
+        framework = _only(call.framework for call in calls)
+        time_of = {
             evidence.links.model_usage_id: str(evidence.metadata.get("created_at", ""))
             for evidence in self.document.evidences.values()
         }
-        times = (made.get(usage.model_usage_id, "") for usage in own)
-        return found + [
+        times = (time_of.get(usage.model_usage_id, "") for usage in own)
+        return calls + [
             self._own(usage, at, framework) for usage, at in zip(own, times, strict=True)
         ]
 
@@ -108,7 +108,7 @@ class _Session:
         answer = self.messages.get(row.answer_message_id or "")
         usage = self.usages.get(row.model_usage_id or "")
         tools = self.tools[row.turn_id]
-        told = {
+        fields = {
             "session": self.document.session.session_id,
             "at": row.opened_at,
             "framework": row.framework,
@@ -121,8 +121,8 @@ class _Session:
             **_of_report(row.report),
             **_of_usage(usage),
         }
-        given = frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ())
-        return CallRecord(**{**told, "evidence": given.union(told.get("evidence", ()))})
+        evidence_ids = frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ())
+        return CallRecord(**{**fields, "evidence": evidence_ids.union(fields.get("evidence", ()))})
 
     def _own(self, usage: ModelUsage, at: str, framework: str) -> CallRecord:
         return CallRecord(
@@ -141,60 +141,64 @@ class _Session:
         A call is of the turn whose answer asked for it. One that no answer asked for, such as a
         retrieval, is of the turn that came next, for which it was made, else of the last one.
         """
-        found: dict[str, Counter[ToolCallStatus]] = {row.turn_id: Counter() for row in self.turns}
-        asked = {row.answer_message_id: row.turn_id for row in self.turns if row.answer_message_id}
+        counts: dict[str, Counter[ToolCallStatus]] = {row.turn_id: Counter() for row in self.turns}
+        turn_of = {
+            row.answer_message_id: row.turn_id for row in self.turns if row.answer_message_id
+        }
         opened = sorted((row.opened_at, row.turn_id) for row in self.turns)
         for call in self.document.session.tool_state.tool_calls if opened else ():
-            turn_id = asked.get(call.tool_call_id.rpartition(":")[0])
+            turn_id = turn_of.get(call.tool_call_id.rpartition(":")[0])
             if turn_id is None:
                 place = bisect_right(opened, (call.called_at, ""))
                 turn_id = opened[min(place, len(opened) - 1)][1]
-            found[turn_id][call.status] += 1
-        return found
+            counts[turn_id][call.status] += 1
+        return counts
 
 
-def _of_report(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _of_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a report tells, as it is stored: a session has thousands, and of each a few figures count."""
-    if "stable_prefix_hash" not in stored:  # every stored report has one
+    if "stable_prefix_hash" not in report:  # every stored report has one
         return {}
-    replay = stored.get("extra", {}).get("replay")
+    replay = report.get("extra", {}).get("replay")
     model = replay.get("model") if isinstance(replay, Mapping) else None
-    told = {
+    fields = {
         "model": model if isinstance(model, str) else "",
-        "sent": stored.get("token_used", 0),
-        "prefix": stored.get("prefix_tokens_unchanged"),
-        "left_out": max(0, stored.get("dropped", 0)) + stored.get("orphans_removed", 0),
-        "shortened": stored.get("shortened", 0),
-        "over_budget": stored.get("over_budget", False),
-        "evidence": stored.get("injected_evidence_ids", ()),
-        "redacted": frozenset(each["evidence_id"] for each in stored.get("redactions", ())),
-        "counter": intern(str(stored.get("estimator", ""))),
+        "sent": report.get("token_used", 0),
+        "prefix": report.get("prefix_tokens_unchanged"),
+        "left_out": max(0, report.get("dropped", 0)) + report.get("orphans_removed", 0),
+        "shortened": report.get("shortened", 0),
+        "over_budget": report.get("over_budget", False),
+        "evidence": report.get("injected_evidence_ids", ()),
+        "redacted": frozenset(
+            redaction["evidence_id"] for redaction in report.get("redactions", ())
+        ),
+        "counter": intern(str(report.get("estimator", ""))),
         "degradations": tuple(
-            dict.fromkeys(code.partition(":")[0] for code in stored.get("degradations", ()))
+            dict.fromkeys(code.partition(":")[0] for code in report.get("degradations", ()))
         ),
     }
-    if without := stored.get("untouched"):
-        brought_in = bool(stored.get("inserted") or stored.get("restored"))
-        told |= {
+    if without := report.get("untouched"):
+        brought_in = bool(report.get("inserted") or report.get("restored"))
+        fields |= {
             "untouched": without["tokens"],
             "untouched_prefix": without.get("prefix"),
             "put_in": without.get("put_in", 0),
             "beside": without.get("by", "app"),
-            "cause": cause(stored.get("prefix_broken_by", ""), brought_in=brought_in),
+            "cause": cause(report.get("prefix_broken_by", ""), brought_in=brought_in),
         }
-    return told
+    return fields
 
 
 def _of_usage(usage: ModelUsage | None) -> dict[str, Any]:
     """What a usage tells; the model that answered, where it names one."""
     if usage is None:
         return {}
-    told = bool(usage.prompt_tokens) and not usage.params.get("estimated")
+    is_told = bool(usage.prompt_tokens) and not usage.params.get("estimated")
     return {
         **({"model": usage.model} if usage.model else {}),
         "provider": usage.provider,
         "estimated": bool(usage.params.get("estimated")),
-        "prompt": usage.prompt_tokens if told else None,
+        "prompt": usage.prompt_tokens if is_told else None,
         "completion": usage.completion_tokens,
         "cached": next(
             (n for name in CACHED if isinstance(n := usage.params.get(name), int)), None
@@ -212,12 +216,12 @@ def _agent(answer: Message | None) -> str:
 
 def _tags(events: Iterable[Event]) -> dict[str, dict[str, str]]:
     """The tags of each turn, by its id and by that of its request."""
-    found: dict[str, dict[str, str]] = {}
+    tags: dict[str, dict[str, str]] = {}
     for event in events:
         for key in (event.turn_id, event.request_id):
             if key and event.tags:
-                found.setdefault(key, event.tags)
-    return found
+                tags.setdefault(key, event.tags)
+    return tags
 
 
 def _only(values: Iterable[str]) -> str:

@@ -82,30 +82,30 @@ class LaneHistory:
         stop = bisect_left(self.roots, min(before, known + 1))
         for begin, end in self._there(marks[0] if marks else stop, stop, known, without):
             inner = marks[bisect_right(marks, begin) : bisect_left(marks, end)]
-            for one, other in zip((begin, *inner), (*inner, end), strict=True):
-                fate = decided[marks[bisect_right(marks, one) - 1]]
-                for first, last in self._places(one, other):
+            for start, finish in zip((begin, *inner), (*inner, end), strict=True):
+                fate = decided[marks[bisect_right(marks, start) - 1]]
+                for first, last in self._places(start, finish):
                     yield first, last, fate
 
     def _there(
-        self, begin: int, stop: int, known: int, without: Iterable[int]
+        self, begin: int, stop: int, newest: int, without: Iterable[int]
     ) -> Iterator[tuple[int, int]]:
         """Positions of what was there then, as stretches."""
         last = [self.roots[stop - 1]] if stop else []
         later = {root for root in (*self.growing, *last) if self.talks[root][0] < stop}
-        gone = [self.talks[root] for root in without if root in self.talks]
-        gone += [(self._answered(root, known), self.talks[root][1]) for root in later]
-        for first, end in sorted(gone):
+        gaps = [self.talks[root] for root in without if root in self.talks]
+        gaps += [(self._answered(root, newest), self.talks[root][1]) for root in later]
+        for first, end in sorted(gaps):
             if begin < min(first, stop):
                 yield begin, min(first, stop)
             begin = max(begin, end)
         if begin < stop:
             yield begin, stop
 
-    def _answered(self, root: int, known: int) -> int:
+    def _answered(self, root: int, newest: int) -> int:
         """The position behind the last answer of a talk that was there then."""
         begin, end = self.talks[root]
-        while end > begin and (self.entries[end - 1] > known or not self.ends_here[end - 1]):
+        while end > begin and (self.entries[end - 1] > newest or not self.ends_here[end - 1]):
             end -= 1
         return end
 
@@ -115,9 +115,9 @@ class LaneHistory:
         for first, last, place in self.runs[at:]:
             if first >= end:
                 return
-            one, other = max(first, begin), min(last, end)
-            if one < other:
-                yield place + one - first, place + other - first
+            start, finish = max(first, begin), min(last, end)
+            if start < finish:
+                yield place + start - first, place + finish - first
 
 
 class Histories:
@@ -136,7 +136,7 @@ class Histories:
         places: Mapping[int, int],
         turns: Sequence[TurnRow],
     ) -> None:
-        self._made: dict[tuple[str, bool], LaneHistory] = {}
+        self._histories: dict[tuple[str, bool], LaneHistory] = {}
         lanes = dict[int, str]()
         for row in turns:
             if (n := log.by_message_id(row.tip_message_id or "")) is not None:
@@ -150,14 +150,14 @@ class Histories:
                 is_step = message.role is Role.TOOL or bool(message.tool_calls)
                 ends = message.role is Role.ASSISTANT and not is_step
                 for by_hand in (True,) if is_step else (True, False):
-                    made = self._made.setdefault((lanes[root], by_hand), LaneHistory())
-                    made.add(root, n, places.get(n), ends_here=ends)
-        for made in self._made.values():
-            made.close()
+                    history = self._histories.setdefault((lanes[root], by_hand), LaneHistory())
+                    history.add(root, n, places.get(n), ends_here=ends)
+        for history in self._histories.values():
+            history.close()
 
     def of(self, lane: str, *, by_hand: bool) -> LaneHistory:
         """What may be brought in again in a lane."""
-        return self._made.get((lane, by_hand)) or LaneHistory()
+        return self._histories.get((lane, by_hand)) or LaneHistory()
 
 
 __all__ = ["Fate", "Histories", "LaneHistory"]

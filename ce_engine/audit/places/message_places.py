@@ -57,7 +57,9 @@ class MessagePlaces:
         self._log = log = MessageForest()
         for message in messages:  # what recognises them is not needed: their places are
             log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
-        entries = dict.fromkeys(n for each in ids if (n := log.by_message_id(each)) is not None)
+        entries = dict.fromkeys(
+            n for message_id in ids if (n := log.by_message_id(message_id)) is not None
+        )
         self._nodes = nodes = list(entries)
         self._at = at = {n: place for place, n in enumerate(nodes)}
         self.ids = [log[n].message_id for n in nodes]
@@ -70,14 +72,14 @@ class MessagePlaces:
         for place in range(1, len(nodes)):
             follows = self._before[nodes[place]] == nodes[place - 1]
             self._begin[place] = self._begin[place - 1] if follows else place
-        stored = [messages[n] for n in nodes]
-        self._is_result = [message.role is Role.TOOL for message in stored]
+        listed_messages = [messages[n] for n in nodes]
+        self._is_result = [message.role is Role.TOOL for message in listed_messages]
         self._results = [place for place, is_one in enumerate(self._is_result) if is_one]
-        self._by_evidence = _stored_as(stored)
+        self._by_evidence = _stored_as(listed_messages)
         self._histories = Histories(log, messages, at, turns)
         self._after = PinsAfter(turns)
         places = {name: place for place, name in enumerate(self.ids)}
-        self._forms = ResultForms(stored, places, turns)
+        self._forms = ResultForms(listed_messages, places, turns)
 
     def told(self, row: TurnRow) -> Told | None:
         """What is stored of a turn, by places; `None` where that is nothing."""
@@ -95,20 +97,20 @@ class MessagePlaces:
         return (tuple(sorted(stretches)), ordered, alone, quoted, self._forms.of(row))
 
     def _decisions(
-        self, stored: Iterable[Mapping[str, Any]]
+        self, decisions: Iterable[Mapping[str, Any]]
     ) -> tuple[list[tuple[int, Fate]], tuple[int, ...]]:
         """What was decided on entries and those behind them, and the places of those that stand alone."""
         decided: list[tuple[int, Fate]] = []
         alone: list[int] = []
-        for each in stored:
-            name = each["block_id"]
+        for decision in decisions:
+            name = decision["block_id"]
             n = None if name.startswith(RECALLED) else self._log.by_message_id(name)
-            if n is None or each["reason"] in FORMS:
+            if n is None or decision["reason"] in FORMS:
                 continue
-            if each["reason"] in _ALONE:
+            if decision["reason"] in _ALONE:
                 alone += [self._at[n]] if n in self._at else []
             else:
-                decided.append((n, (each["action"], each["reason"])))
+                decided.append((n, (decision["action"], decision["reason"])))
         return decided, tuple(alone)
 
     def _segments(self, decided: Iterable[tuple[int, Fate]]) -> dict[int, Fate]:
@@ -134,17 +136,17 @@ class MessagePlaces:
         end = find(before) if before else None
         end = len(log) if end is None else end
         own = {n for n, _ in decided if n not in history.position or log.root(n) >= end}
-        theirs = {history.position[n]: fate for n, fate in decided if n not in own}
-        gone = [n for each in without if (n := find(each)) is not None]
-        known = count - 1 if last is None else last
-        found = list(history.pieces(end, known, gone, theirs))
-        segments = self._segments(each for each in decided if each[0] in own)
-        begun, ruling = sorted(segments), theirs[max(theirs)] if theirs else _KEPT
+        fate_at = {history.position[n]: fate for n, fate in decided if n not in own}
+        open_roots = [n for root_id in without if (n := find(root_id)) is not None]
+        newest_entry = count - 1 if last is None else last
+        brought_pieces = list(history.pieces(end, newest_entry, open_roots, fate_at))
+        segments = self._segments(pair for pair in decided if pair[0] in own)
+        begun, ruling = sorted(segments), fate_at[max(fate_at)] if fate_at else _KEPT
         for begin, _ in listed:
             at = bisect_right(begun, begin) - 1
             segments.setdefault(begin, segments[begun[at]] if at >= 0 else ruling)
-        segments |= {begin: fate for begin, _, fate in found}
-        return [*listed, *((begin, last) for begin, last, _ in found)], segments
+        segments |= {begin: fate for begin, _, fate in brought_pieces}
+        return [*listed, *((begin, last) for begin, last, _ in brought_pieces)], segments
 
     def _stretches(self, last: str, count: int) -> Iterator[tuple[int, int]]:
         """The places of the entries that go back from the last one, as stretches."""
@@ -192,7 +194,7 @@ class MessagePlaces:
             at = bisect_right(stretches, (place, len(self._nodes) + 1)) - 1
             return at >= 0 and stretches[at][1] > place and fates.of(place) == SENT
 
-        made: list[Piece] = []
+        pieces: list[Piece] = []
         at = 0
         for begin, end in pairwise(sorted(edges)):
             while at < len(stretches) and stretches[at][1] <= begin:
@@ -203,11 +205,11 @@ class MessagePlaces:
                 fate = QUOTED if begin in whole else QUOTED_PART if begin in part else fate
             elif fate == SENT and self._is_result[begin] and forms.stands(begin, is_whole):
                 fate = SHORTENED
-            if made and made[-1][2] == fate:
-                made[-1] = (made[-1][0], end, fate)
+            if pieces and pieces[-1][2] == fate:
+                pieces[-1] = (pieces[-1][0], end, fate)
             else:
-                made.append((begin, end, fate))
-        return made
+                pieces.append((begin, end, fate))
+        return pieces
 
     def _shorter(self, segments: Sequence[tuple[int, str, str]], forms: Forms) -> Iterator[int]:
         """The places of results that may stand shorter than their neighbours."""
@@ -218,8 +220,8 @@ class MessagePlaces:
             [(0, whole, ""), *segments], [*begins[1:], count], strict=False
         ):
             if action == "degraded" and reason in OF_RESULTS:
-                found = self._results
-                yield from found[bisect_left(found, begin) : bisect_left(found, end)]
+                results = self._results
+                yield from results[bisect_left(results, begin) : bisect_left(results, end)]
             elif action != "dropped":
                 yield from forms.within(begin, end)
 
@@ -258,11 +260,11 @@ def _before(log: MessageForest, n: int) -> int:
 
 def _stored_as(messages: Sequence[Message]) -> dict[str, list[int]]:
     """The places of tool results, by the evidence that each is stored as."""
-    found: dict[str, list[int]] = {}
+    places_of: dict[str, list[int]] = {}
     for place, message in enumerate(messages):
         for ref in (message.refs or ()) if message.role is Role.TOOL else ():
-            found.setdefault(ref.evidence_id, []).append(place)
-    return found
+            places_of.setdefault(ref.evidence_id, []).append(place)
+    return places_of
 
 
 __all__ = ["LEFT_OUT", "QUOTED", "QUOTED_PART", "SENT", "SHORTENED", "MessagePlaces", "Piece"]

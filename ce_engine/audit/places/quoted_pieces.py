@@ -37,28 +37,28 @@ def quoted_pieces(row: TurnRow, after: Pins) -> dict[str, bool]:
     A turn's decisions name the first of several; the others are known by what the lane's next turn found there.
     """
     report = row.report
-    found: dict[str, bool] = {}
+    result: dict[str, bool] = {}
 
     def add(name: str, *, is_part: bool) -> None:
-        found[name] = is_part and found.get(name, True)
+        result[name] = is_part and result.get(name, True)
 
     pieces = dict[str, bool]()
     for _, refs, *_ in after:
         for name, is_part in map(_ref, refs):
             pieces[name] = is_part and pieces.get(name, True)
-    chosen = list[str](report.get("quoted_message_ids", ()))
-    for each in report.get("prune_decisions", ()):
-        kind, _, name = each["block_id"].partition(":")
-        if f"{kind}:" in RECALLED and each["action"] == "degraded":
+    chosen_ids = list[str](report.get("quoted_message_ids", ()))
+    for decision in report.get("prune_decisions", ()):
+        kind, _, name = decision["block_id"].partition(":")
+        if f"{kind}:" in RECALLED and decision["action"] == "degraded":
             pieces[name] = True
-            chosen.append(name)
-    for name in chosen:
+            chosen_ids.append(name)
+    for name in chosen_ids:
         add(name, is_part=pieces.get(name, False))
     for name, is_part in _standing(report):
         add(name, is_part=is_part)
     for name in report.get("injected_evidence_ids", ()):
-        found.setdefault(name, pieces.get(name, False))
-    return found
+        result.setdefault(name, pieces.get(name, False))
+    return result
 
 
 def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
@@ -73,7 +73,7 @@ def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
     lane = turns[at].lane
     own = [n for n in range(at, -1, -1) if turns[n].lane == lane and _archive(turns[n])]
     standing = {anchor: [*refs] for anchor, refs, *_ in _pins(turns[at])}
-    found: dict[str, int] = {}
+    turn_of: dict[str, int] = {}
     for n in own[1:]:
         if not standing:
             break
@@ -82,33 +82,33 @@ def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
         for anchor, refs in new.items():
             # Calls that brought in nothing, such as one that failed, lie between.
             if _has_chosen(turns[n], refs) or turns[n].tip_message_id == anchor:
-                found[anchor] = n + 1
+                turn_of[anchor] = n + 1
                 del standing[anchor]
-    return found
+    return turn_of
 
 
 def _has_chosen(row: TurnRow, refs: Iterable[str | Sequence[Any]]) -> bool:
     """Whether a turn brought in something of this."""
     names = {_ref(ref)[0] for ref in refs}
-    chosen = set(row.report.get("quoted_message_ids", ()))
-    chosen |= {
-        each["block_id"].partition(":")[2]
-        for each in row.report.get("prune_decisions", ())
-        if each["block_id"].startswith(RECALLED)
-        and each["action"] != "dropped"
-        and each["reason"] != THERE_ALREADY
+    chosen_ids = set(row.report.get("quoted_message_ids", ()))
+    chosen_ids |= {
+        decision["block_id"].partition(":")[2]
+        for decision in row.report.get("prune_decisions", ())
+        if decision["block_id"].startswith(RECALLED)
+        and decision["action"] != "dropped"
+        and decision["reason"] != THERE_ALREADY
     }
-    return bool(names & chosen)
+    return bool(names & chosen_ids)
 
 
 def _archive(row: TurnRow) -> Mapping[str, Any]:
-    found = row.report.get("extra", {}).get("replay")
-    return found if isinstance(found, Mapping) else {}
+    archive = row.report.get("extra", {}).get("replay")
+    return archive if isinstance(archive, Mapping) else {}
 
 
 def _pins(row: TurnRow) -> Pins:
-    found: Pins = _archive(row).get("pins", ())
-    return found
+    pins: Pins = _archive(row).get("pins", ())
+    return pins
 
 
 def _ref(ref: str | Sequence[Any]) -> tuple[str, bool]:
@@ -121,10 +121,10 @@ def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     archive = report.get("extra", {}).get("replay") or {}
     pins = [[_ref(ref) for ref in refs] for _, refs, *_ in archive.get("pins", ()) if refs]
     begin = 0  # both are in one order, and several questions' may begin with the same
-    for each in report.get("prune_decisions", ()):
-        if each["reason"] != THERE_ALREADY:
+    for decision in report.get("prune_decisions", ()):
+        if decision["reason"] != THERE_ALREADY:
             continue
-        first, left = each["block_id"].partition(":")[2], each.get("count", 1)
+        first, left = decision["block_id"].partition(":")[2], decision.get("count", 1)
         at = next((n for n in range(begin, len(pins)) if pins[n][0][0] == first), None)
         if at is None:
             continue

@@ -18,7 +18,7 @@ FORMS = frozenset({REPEATED, CHANGED, COMPACT, SELECTED})
 
 _REFERRING = frozenset({REPEATED, CHANGED})
 
-_Found = dict[int, tuple[int, str]]
+_FormsByPlace = dict[int, tuple[int, str]]
 
 
 class ResultForms:
@@ -36,25 +36,29 @@ class ResultForms:
         self, messages: Sequence[Message], at: Mapping[str, int], turns: Sequence[TurnRow]
     ) -> None:
         self._order = {row.turn_id: n for n, row in enumerate(turns)}
-        self._found: dict[str, _Found] = {}
+        self._forms: dict[str, _FormsByPlace] = {}
         self._places: dict[str, list[int]] = {}
         for n, row in enumerate(turns):
-            for each in row.report.get("prune_decisions", ()):
-                place = at.get(each["block_id"])
-                if place is None or each["reason"] not in FORMS or each["action"] != "degraded":
+            for decision in row.report.get("prune_decisions", ()):
+                place = at.get(decision["block_id"])
+                if (
+                    place is None
+                    or decision["reason"] not in FORMS
+                    or decision["action"] != "degraded"
+                ):
                     continue
-                found = self._found.setdefault(row.lane, {})
-                if place not in found:
-                    found[place] = (n, each["reason"])
+                forms = self._forms.setdefault(row.lane, {})
+                if place not in forms:
+                    forms[place] = (n, decision["reason"])
                     insort(self._places.setdefault(row.lane, []), place)
-        kinds = {kind for found in self._found.values() for _, kind in found.values()}
+        kinds = {kind for forms in self._forms.values() for _, kind in forms.values()}
         self._base = _bases(messages) if kinds & _REFERRING else {}
 
     def of(self, row: TurnRow) -> Forms:
         """Those that may stand in a turn."""
         saved = row.report.get("results_saved", {})
-        found, places = self._found.get(row.lane, {}), self._places.get(row.lane, [])
-        return Forms(found, places, self._base, self._order.get(row.turn_id, -1), saved)
+        forms, places = self._forms.get(row.lane, {}), self._places.get(row.lane, [])
+        return Forms(forms, places, self._base, self._order.get(row.turn_id, -1), saved)
 
 
 class Forms:
@@ -62,13 +66,13 @@ class Forms:
 
     def __init__(
         self,
-        found: _Found,
+        forms: _FormsByPlace,
         places: Sequence[int],
         base: Mapping[tuple[str, int], int],
         turn: int,
         saved: Mapping[str, Any],
     ) -> None:
-        self._found, self._places, self._base = found, places, base
+        self._forms, self._places, self._base = forms, places, base
         self._turn, self._saved = turn, saved
 
     def within(self, begin: int, end: int) -> Sequence[int]:
@@ -79,13 +83,13 @@ class Forms:
 
     def stands(self, place: int, is_whole: Callable[[int], bool]) -> bool:
         """Whether a result that goes out has a form; `is_whole` says of a place whether nothing was left out of it."""
-        first, kind = self._found.get(place, (self._turn + 1, ""))
+        first, kind = self._forms.get(place, (self._turn + 1, ""))
         if first > self._turn:
             return False
         if first < self._turn and kind in _REFERRING:
             base = self._base.get((kind, place))
             if base is None or not is_whole(base):  # settled anew, as the other one was
-                kind = self._found.get(-1 if base is None else base, (0, ""))[1]
+                kind = self._forms.get(-1 if base is None else base, (0, ""))[1]
         return kind in self._saved
 
 
@@ -100,19 +104,19 @@ def _bases(messages: Sequence[Message]) -> dict[tuple[str, int], int]:
         for call in message.tool_calls or ()
     }
     last: dict[tuple[str, str], int] = {}
-    found: dict[tuple[str, int], int] = {}
+    bases: dict[tuple[str, int], int] = {}
     for place, message in enumerate(messages):
         if message.role is not Role.TOOL:
             continue
         tool = message.author.id if message.author else ""
         call = calls.get((message.parent_id, message.tool_call_id or ""), tool)
         names = {REPEATED: [message.content.strip()], CHANGED: [call, tool]}
-        for kind, each in names.items():
-            base = next((at for name in each if (at := last.get((kind, name))) is not None), None)
+        for kind, keys in names.items():
+            base = next((at for name in keys if (at := last.get((kind, name))) is not None), None)
             if base is not None:
-                found[kind, place] = base
-            last |= {(kind, name): place for name in each}
-    return found
+                bases[kind, place] = base
+            last |= {(kind, name): place for name in keys}
+    return bases
 
 
 __all__ = ["FORMS", "NO_FORMS", "Forms", "ResultForms"]

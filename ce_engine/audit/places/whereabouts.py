@@ -73,11 +73,16 @@ def absence(where: Whereabouts, turn: int) -> Absence | None:
     return None if since is None else Absence(since, _since(where, turn, frozenset({LEFT_OUT})))
 
 
-def _since(where: Whereabouts, turn: int, gone: frozenset[str]) -> int | None:
+def _since(where: Whereabouts, turn: int, fates: frozenset[str]) -> int | None:
     """The first turn of the last ones in which all that became of a message was one of these."""
     others, own = (
-        [each for stay in where.stays if (stay.fate in gone) == is_gone for each in stay.stretches]
-        for is_gone in (False, True)
+        [
+            stretch
+            for stay in where.stays
+            if (stay.fate in fates) == is_among
+            for stretch in stay.stretches
+        ]
+        for is_among in (False, True)
     )
     last = max((min(end, turn) for first, end in others if first <= turn), default=0)
     begun = [first for first, _ in own if last < first <= turn]
@@ -88,34 +93,34 @@ def evidence_whereabouts(
     ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow]
 ) -> dict[str, Whereabouts]:
     """Where pieces of evidence went: a tool's result with its message, another with what was put in."""
-    wanted = frozenset(ids)
+    evidence_ids = frozenset(ids)
     results = {
         message.message_id or "": ref.evidence_id
         for message in document.session.messages
         if message.role is Role.TOOL
         for ref in message.refs or ()
-        if ref.evidence_id in wanted
+        if ref.evidence_id in evidence_ids
     }
-    found = whereabouts(results, document, turns)
-    made = {results[name]: where for name, where in found.items()}
-    return _put_in(wanted - made.keys(), turns) | made
+    by_message = whereabouts(results, document, turns)
+    by_evidence = {results[name]: where for name, where in by_message.items()}
+    return _put_in(evidence_ids - by_evidence.keys(), turns) | by_evidence
 
 
-def _put_in(wanted: frozenset[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
+def _put_in(evidence_ids: frozenset[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
     """The turns in which evidence that is no message stands in what was put in."""
     stretches, after = dict[str, dict[str, list[tuple[int, int]]]](), PinsAfter(turns)
     for number, row in enumerate(turns, start=1):
-        names = wanted.intersection(row.report.get("injected_evidence_ids", ()))
+        names = evidence_ids.intersection(row.report.get("injected_evidence_ids", ()))
         pieces = quoted_pieces(row, after.of(row)) if names else {}
         for name in names:
             fate = QUOTED_PART if pieces.get(name) else QUOTED
-            found = stretches.setdefault(name, {}).setdefault(fate, [])
-            goes_on = bool(found) and found[-1][1] == number - 1
-            first = found.pop()[0] if goes_on else number
-            found.append((first, number))
+            spans = stretches.setdefault(name, {}).setdefault(fate, [])
+            goes_on = bool(spans) and spans[-1][1] == number - 1
+            first = spans.pop()[0] if goes_on else number
+            spans.append((first, number))
     return {
         name: Whereabouts(
-            min(each[0][0] for each in by_fate.values()),
+            min(spans[0][0] for spans in by_fate.values()),
             tuple(Stay(fate, tuple(by_fate[fate])) for fate in FATES if fate in by_fate),
         )
         for name, by_fate in stretches.items()
@@ -142,12 +147,12 @@ def whereabouts(
     places, history = MessagePlaces(ids, document, turns), _History()
     for number, row in enumerate(turns, start=1):
         is_meant = lane is None or row.lane == lane
-        if is_meant and (told := places.told(row)) is not None:
-            history.add(number, row.lane, places.pieces(*told))
-    made: dict[str, Whereabouts] = {}
+        if is_meant and (turn_places := places.told(row)) is not None:
+            history.add(number, row.lane, places.pieces(*turn_places))
+    where_of: dict[str, Whereabouts] = {}
     for (begin, end), where in history.told():
-        made |= dict.fromkeys(places.ids[begin:end], where)
-    return made
+        where_of |= dict.fromkeys(places.ids[begin:end], where)
+    return where_of
 
 
 class _History:
@@ -185,60 +190,60 @@ class _History:
 
     def _where(self, changes: Sequence[tuple[int, str, str | None]]) -> Whereabouts | None:
         lanes = {lane for _, lane, _ in changes}
-        found = [each for lane in lanes for each in self._stretches(lane, changes)]
+        stretches = [stretch for lane in lanes for stretch in self._stretches(lane, changes)]
         if len(lanes) > 1:  # their turns may take turns
-            found = self._in_order(found)
-        if not found:
+            stretches = self._in_order(stretches)
+        if not stretches:
             return None
         stays: dict[str, list[tuple[int, int]]] = {}
-        for fate, first, last, _ in found:
+        for fate, first, last, _ in stretches:
             stays.setdefault(fate, []).append((first, last))
-        made = tuple(Stay(fate, tuple(stays[fate])) for fate in FATES if fate in stays)
+        all_stays = tuple(Stay(fate, tuple(stays[fate])) for fate in FATES if fate in stays)
         names = tuple(sorted(lanes)) if lanes < self._turns.keys() else ()
-        return Whereabouts(min(first for _, first, _, _ in found), made, names)
+        return Whereabouts(min(first for _, first, _, _ in stretches), all_stays, names)
 
     def _stretches(
         self, lane: str, changes: Sequence[tuple[int, str, str | None]]
     ) -> Iterator[tuple[str, int, int, str]]:
         """The stretches of a lane's turns: fate, first, last, lane."""
-        own = [(turn, fate) for turn, its, fate in changes if its == lane]
+        own = [(turn, fate) for turn, its_lane, fate in changes if its_lane == lane]
         turns = self._turns[lane]
-        for (turn, fate), following in zip_longest(own, (each for each, _ in own[1:])):
+        for (turn, fate), following in zip_longest(own, (start for start, _ in own[1:])):
             end = bisect_left(turns, following) if following else len(turns)
             if fate is not None:
                 yield fate, turn, turns[end - 1], lane
 
     def _in_order(
-        self, found: Sequence[tuple[str, int, int, str]]
+        self, stretches: Sequence[tuple[str, int, int, str]]
     ) -> list[tuple[str, int, int, str]]:
         """The stretches of several lanes, parted where a turn of another one says something else, or had it not."""
         single: dict[int, str | None] = {
-            turn: None for lane in {lane for *_, lane in found} for turn in self._turns[lane]
+            turn: None for lane in {lane for *_, lane in stretches} for turn in self._turns[lane]
         }
-        for fate, first, last, lane in found:
+        for fate, first, last, lane in stretches:
             turns = self._turns[lane]
-            told = turns[bisect_left(turns, first) : bisect_right(turns, last)]
-            single |= dict.fromkeys(told, fate)
-        made: list[tuple[str, int, int, str]] = []
+            own_turns = turns[bisect_left(turns, first) : bisect_right(turns, last)]
+            single |= dict.fromkeys(own_turns, fate)
+        parts: list[tuple[str, int, int, str]] = []
         for fate_, run in groupby(sorted(single.items()), key=itemgetter(1)):
             numbers = [turn for turn, _ in run]
             if fate_ is not None:
-                made.append((fate_, numbers[0], numbers[-1], ""))
-        return made
+                parts.append((fate_, numbers[0], numbers[-1], ""))
+        return parts
 
 
 def _side_by_side(
-    one: Sequence[Piece], other: Sequence[Piece]
+    earlier: Sequence[Piece], later: Sequence[Piece]
 ) -> Iterator[tuple[int, int, str | None, str | None]]:
     """Where two divisions of the same places say something, both: what the first is not there for is `None`."""
     at = 0
-    for begin, end, fate in other:
+    for begin, end, fate in later:
         start = begin
         while start < end:
-            while at < len(one) and one[at][1] <= start:
+            while at < len(earlier) and earlier[at][1] <= start:
                 at += 1
-            edge = min(end, one[at][1]) if at < len(one) else end
-            yield start, edge, one[at][2] if at < len(one) else None, fate
+            edge = min(end, earlier[at][1]) if at < len(earlier) else end
+            yield start, edge, earlier[at][2] if at < len(earlier) else None, fate
             start = edge
 
 

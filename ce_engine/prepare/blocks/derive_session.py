@@ -103,16 +103,16 @@ class SessionDeriver:
         evidences: Sequence[Evidence],
         options: DeriveOptions | None = None,
     ) -> list[ContextBlock]:
-        asked, session = options or DeriveOptions(), session_doc.session
-        blocks = [*asked.custom_instructions, *session_doc.context_blocks]
-        if asked.include_conversation:
+        derive_options, session = options or DeriveOptions(), session_doc.session
+        blocks = [*derive_options.custom_instructions, *session_doc.context_blocks]
+        if derive_options.include_conversation:
             blocks += self._conversation(session)
-        if asked.include_state:
+        if derive_options.include_state:
             text = task_list(session.task_state.todo_list.tasks, self._locale)
             if text:
                 blocks.append(self._block(TASKS_ID, BlockType.PLAN, Priority.HIGH, text))
-        if asked.include_evidences:
-            blocks += self._evidence(evidences, asked)
+        if derive_options.include_evidences:
+            blocks += self._evidence(evidences, derive_options)
         return list({block.block_id: block for block in blocks}.values())
 
     def _conversation(self, session: Session) -> Iterator[ContextBlock]:
@@ -148,15 +148,15 @@ class SessionDeriver:
         )
 
     def _evidence(
-        self, evidences: Sequence[Evidence], asked: DeriveOptions
+        self, evidences: Sequence[Evidence], options: DeriveOptions
     ) -> Iterator[ContextBlock]:
         alone = [item for item in evidences if not item.metadata.get("message_id")]
         for rank, item in enumerate(alone):
             try:
                 yield self._of(item, newer=rank >= len(alone) // 2)
             except Exception as error:  # noqa: BLE001 - one odd document must not cost the others
-                if asked.on_error is not None:
-                    asked.on_error(item.evidence_id, error)
+                if options.on_error is not None:
+                    options.on_error(item.evidence_id, error)
 
     def _of(self, item: Evidence, *, newer: bool) -> ContextBlock:
         sure = UNKNOWN if item.confidence is None else item.confidence

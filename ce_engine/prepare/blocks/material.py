@@ -93,8 +93,8 @@ def block_of(material: Material, tokens: int) -> ContextBlock:
 
 def sensitivity_of(evidence: Evidence) -> str | None:
     """How sensitive evidence is, if somebody said so (`metadata["sensitivity"]`)."""
-    found = evidence.metadata.get("sensitivity")
-    return found if isinstance(found, str) else None
+    sensitivity = evidence.metadata.get("sensitivity")
+    return sensitivity if isinstance(sensitivity, str) else None
 
 
 @dataclass(slots=True)

@@ -63,13 +63,13 @@ def _as_json(block: ContextBlock, parts: Sequence[Part], most: int | None, local
 
 
 def _json(block: ContextBlock, parts: Sequence[Part]) -> str:
-    told = [
+    entries = [
         {"text": p.text}
         | ({"evidence_id": p.evidence_id} if p.evidence_id else {})
         | ({"selector": p.selector} if p.selector else {})
         for p in parts
     ]
-    value = {"block_id": block.block_id, "block_type": str(block.block_type), "parts": told}
+    value = {"block_id": block.block_id, "block_type": str(block.block_type), "parts": entries}
     return json.dumps(value, ensure_ascii=False)
 
 

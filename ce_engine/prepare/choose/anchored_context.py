@@ -82,8 +82,8 @@ class HeldPins:
         """Leave out what stands before messages that do not go out: why, by their ids."""
         for name in gone.keys() & self.costs.keys():
             tokens, refs = self.costs.pop(name), self.pins.pop(name).refs
-            told = {decision.block_id for decision in self._left}
-            told |= self.ids
+            decided_ids = {decision.block_id for decision in self._left}
+            decided_ids |= self.ids
             self._left += (
                 PruneDecision(
                     block_id=ref,
@@ -92,7 +92,7 @@ class HeldPins:
                     token_estimate=tokens // len(refs),
                 )
                 for ref, _ in refs
-                if ref not in told
+                if ref not in decided_ids
             )
 
     def fit(self, room: int) -> int:

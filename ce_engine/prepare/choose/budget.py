@@ -44,8 +44,8 @@ def is_over(
 
     So a result that goes out in a form since a cut goes on in it: what goes out in its own words would end the prefix.
     """
-    said = sum(item.tokens for item in items) + (below.tokens + below.saved if below else 0)
-    return limit.tokens is not None and fixed + said > limit.tokens
+    line_tokens = sum(item.tokens for item in items) + (below.tokens + below.saved if below else 0)
+    return limit.tokens is not None and fixed + line_tokens > limit.tokens
 
 
 def share(layer: Layer, room: int, budget: BudgetConfig) -> int:
@@ -58,7 +58,7 @@ def share(layer: Layer, room: int, budget: BudgetConfig) -> int:
     return max(int(budget.shares.get(layer, 0.0) * room), least)
 
 
-def shares(room: int, budget: BudgetConfig, wanted: Mapping[Layer, int]) -> dict[Layer, int]:
+def shares(room: int, budget: BudgetConfig, needs: Mapping[Layer, int]) -> dict[Layer, int]:
     """Divide `room` tokens between the layers that want some (D-02).
 
     Each gets what it wants if all fit. Else shares and minima bind, shrunk in proportion when they
@@ -66,23 +66,23 @@ def shares(room: int, budget: BudgetConfig, wanted: Mapping[Layer, int]) -> dict
     to their shares. The result never sums to more than `room`.
     """
     room = max(0, room)
-    wanted = {layer: tokens for layer, tokens in wanted.items() if tokens > 0}
-    if sum(wanted.values()) <= room:
-        return dict(wanted)
-    floor = {layer: min(tokens, share(layer, room, budget)) for layer, tokens in wanted.items()}
+    needs = {layer: tokens for layer, tokens in needs.items() if tokens > 0}
+    if sum(needs.values()) <= room:
+        return dict(needs)
+    floor = {layer: min(tokens, share(layer, room, budget)) for layer, tokens in needs.items()}
     total = sum(floor.values())
     if total > room:
         return {layer: tokens * room // total for layer, tokens in floor.items()}
-    given = dict(floor)
-    while (left := room - sum(given.values())) > 0:
-        hungry = [layer for layer in wanted if given[layer] < wanted[layer]]
+    portions = dict(floor)
+    while (left := room - sum(portions.values())) > 0:
+        hungry = [layer for layer in needs if portions[layer] < needs[layer]]
         weights = sum(budget.shares.get(layer, 0.0) or 0.01 for layer in hungry)
         grown = False
         for layer in hungry:
             weight = budget.shares.get(layer, 0.0) or 0.01
-            extra = min(int(left * weight / weights), wanted[layer] - given[layer])
-            given[layer] += extra
+            extra = min(int(left * weight / weights), needs[layer] - portions[layer])
+            portions[layer] += extra
             grown = grown or extra > 0
         if not grown:
             break
-    return given
+    return portions

@@ -113,9 +113,9 @@ class Nomination:
     @property
     def shares(self) -> RoomShares:
         """Where the tokens went."""
-        taken = sum(block.token_estimate for _, block in self.chosen)
+        tokens = sum(block.token_estimate for _, block in self.chosen)
         count, left = len(self.chosen), self.left
-        return RoomShares(self.around, taken, count, left, self.withheld, self.parts)
+        return RoomShares(self.around, tokens, count, left, self.withheld, self.parts)
 
     def take(self, candidate: Candidate, cost: int, *, is_part: bool) -> None:
         """Let a candidate in, for so many tokens, or its best sentences alone."""
@@ -227,7 +227,7 @@ NOTHING_WITHHELD = Withheld()
 
 
 def nominate(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     query: str,
     *,
     left: int,
@@ -246,55 +246,55 @@ def nominate(
     sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
     around = sources.count(quote(knowledge([], locale), locale)) + FRAMING
     left -= around
-    made = Nomination([], left, around=around, withheld=withheld)
+    nomination = Nomination([], left, around=around, withheld=withheld)
     shorter = SentenceChooser(query, sources, locale, left)
-    for place, whole in enumerate(found):
+    for place, whole in enumerate(candidates):
         text, must = _said(whole.snippet), whole.priority is Priority.MUST
         if (is_again := text in seen) or (place >= most and not must):
             why = "duplicate" if is_again else "over_limit"
-            made.decisions.append(lost_decision(whole, sources, locale, why))
+            nomination.decisions.append(lost_decision(whole, sources, locale, why))
             continue
         seen.add(text)
-        has_room = must or made.left > FRAMING
+        has_room = must or nomination.left > FRAMING
         # The best of all goes in as far as it fits, rather than a worse one or none.
-        room = 0 if made.chosen else left - headings.cost(day_told(whole.snippet))
+        room = 0 if nomination.chosen else left - headings.cost(day_told(whole.snippet))
         may_be_cut = has_room and not (must or whole.snippet.says_all)
         is_excerpt = may_be_cut and shorter.is_long(whole, room)
         candidate = shorter.fitting(whole, room or left) if is_excerpt else whole
         has_room &= candidate.stored or not (stays and whole.stored)
         cost = cost_of(candidate, sources, locale, known=not is_excerpt) if has_room else 0
-        day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
+        day = day_told(candidate.snippet) if 0 < cost <= nomination.left else ""
         cost += headings.cost(day)
-        if not has_room or (cost > made.left and not must):
-            made.miss(_without_room(made, whole, cost, headings, is_part=is_excerpt))
+        if not has_room or (cost > nomination.left and not must):
+            nomination.miss(_without_room(nomination, whole, cost, headings, is_part=is_excerpt))
             continue
         headings.days |= {day, day[:4]}
-        made.take(candidate, cost, is_part=is_excerpt)
-    return made.with_free(withheld)
+        nomination.take(candidate, cost, is_part=is_excerpt)
+    return nomination.with_free(withheld)
 
 
 def _without_room(
-    made: Nomination, whole: Candidate, cost: int, headings: Headings, *, is_part: bool
+    nomination: Nomination, whole: Candidate, cost: int, headings: Headings, *, is_part: bool
 ) -> PruneDecision:
     """The decision on a candidate that did not fit: what it needs, what was free, and why it was no more.
 
     The `cost` is that of its best sentences where it `is_part`, 0 where none was counted.
     """
-    withheld = made.withheld
+    withheld = nomination.withheld
     if is_part and cost:
-        made.parts[whole.id] = cost, max(0, made.left)
-    told = lost_decision(whole, headings.sources, headings.locale, OVER_BUDGET)
-    told.token_estimate = max(told.token_estimate, cost)
-    free = max(0, made.left)
-    if told.token_estimate <= free:  # its sentences say nothing, and as a whole it is too long
-        told.reason = OVER_LENGTH
-        return told
-    if told.token_estimate <= made.left + withheld.tokens:
-        told.reason = withheld.why
+        nomination.parts[whole.id] = cost, max(0, nomination.left)
+    decision = lost_decision(whole, headings.sources, headings.locale, OVER_BUDGET)
+    decision.token_estimate = max(decision.token_estimate, cost)
+    free = max(0, nomination.left)
+    if decision.token_estimate <= free:  # its sentences say nothing, and as a whole it is too long
+        decision.reason = OVER_LENGTH
+        return decision
+    if decision.token_estimate <= nomination.left + withheld.tokens:
+        decision.reason = withheld.why
     else:
-        free = max(0, made.left + withheld.tokens)
-    told.room = free
-    return told
+        free = max(0, nomination.left + withheld.tokens)
+    decision.room = free
+    return decision
 
 
 def _said(snippet: Snippet) -> tuple[str, str]:
@@ -337,18 +337,18 @@ def not_looked_at(
         there: ids of candidates that stand in the input already.
         why: the reason.
     """
-    told = [
+    decisions = [
         PruneDecision(
             block_id=name, action="dropped", reason=why, token_estimate=chars // CHARS_A_TOKEN
         )
         for name, chars in rest
         if name not in there
     ]
-    beyond = told[TOLD:]
+    beyond = decisions[TOLD:]
     if beyond:
         beyond[0].count = len(beyond)
         beyond[0].token_estimate = sum(decision.token_estimate for decision in beyond)
-    return [*told[:TOLD], *beyond[:1]]
+    return [*decisions[:TOLD], *beyond[:1]]
 
 
 def with_text(candidate: Candidate, text: str) -> Candidate:
@@ -380,41 +380,44 @@ def cost_together(
 
 
 def pin_of(
-    chosen: Iterable[Candidate], locale: Locale, today: str, steps: Sequence[Sequence[str]] = ()
+    candidates: Iterable[Candidate], locale: Locale, today: str, steps: Sequence[Sequence[str]] = ()
 ) -> Pin | None:
     """What stays of those that go out: what is stored; the others are for one call alone.
 
     Args:
-        chosen: in their order.
+        candidates: in their order.
         locale: the language.
         today: the day of the message that it stands before.
         steps: those of this turn that are left out: of each the evidence of its results.
     """
-    stored = [candidate for candidate in chosen if candidate.stored]
-    if not (stored or steps):
+    stored_candidates = [candidate for candidate in candidates if candidate.stored]
+    if not (stored_candidates or steps):
         return None
-    snippets = [candidate.snippet for candidate in stored]
-    parts = [knowledge(snippets, locale, today) if stored else "", left_out(steps, locale)]
+    snippets = [candidate.snippet for candidate in stored_candidates]
+    parts = [
+        knowledge(snippets, locale, today) if stored_candidates else "",
+        left_out(steps, locale),
+    ]
     return Pin(
         quote("\n".join(filter(None, parts)), locale),
         locale,
-        tuple((candidate.id, candidate.sentences) for candidate in stored),
+        tuple((candidate.id, candidate.sentences) for candidate in stored_candidates),
         tuple(dict.fromkeys(s.evidence_id for s in snippets if s.evidence_id)),
         tuple(map(tuple, steps)),
     )
 
 
 def parted(
-    chosen: Sequence[Candidate], make: Callable[[Sequence[Candidate]], Pin | None] | None
+    candidates: Sequence[Candidate], make: Callable[[Sequence[Candidate]], Pin | None] | None
 ) -> tuple[Pin | None, list[Snippet]]:
     """What will stay before the question, if one can be made, and what is for this call alone, by time."""
-    ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
+    ordered = sorted(candidates, key=lambda candidate: (candidate.snippet.at, candidate.order))
     pin = make(ordered) if make is not None else None
-    return pin, [found.snippet for found in ordered if pin is None or not found.stored]
+    return pin, [candidate.snippet for candidate in ordered if pin is None or not candidate.stored]
 
 
 def goes_back(
-    found: Iterable[Candidate],
+    candidates: Iterable[Candidate],
     pinned: Collection[str],
     around: Callable[[], float],
     share: float = 1.0,
@@ -422,44 +425,44 @@ def goes_back(
     """Whether a question goes back to what was said earlier: something of it is nearer than the talk around it.
 
     Args:
-        found: candidates.
+        candidates: what was found.
         pinned: ids of those that stand before earlier questions, which are not counted.
         around: gives the score of the nearest of the messages right before the question, which lends them its words.
         share: of that score, what another one needs.
     """
-    new = (c.score for c in found if c.id.startswith(MESSAGE) and c.id not in pinned)
+    new = (c.score for c in candidates if c.id.startswith(MESSAGE) and c.id not in pinned)
     nearest = max(new, default=0.0)
     return nearest > 0.0 and nearest > share * around()
 
 
 def named_alone(
-    found: Sequence[Candidate], query: str, there: Callable[[], Iterable[str]]
+    candidates: Sequence[Candidate], query: str, there: Callable[[], Iterable[str]]
 ) -> list[Candidate]:
     """What users said of what the question names exactly, where nothing that goes out says it.
 
     What many of them say is no name of anything. Answers and results of tools come back by what is taken from them.
 
     Args:
-        found: candidates, best first.
+        candidates: what was found, best first.
         query: the question.
         there: gives the texts that go out, without the question.
     """
-    named: dict[str, Candidate] = {}
+    matches: dict[str, Candidate] = {}
     for name in exact_names(query):
         is_said = says(name)
-        saying = [c for c in found if c.snippet.kind == "user" and is_said(c.snippet.text)]
+        saying = [c for c in candidates if c.snippet.kind == "user" and is_said(c.snippet.text)]
         if 0 < len(saying) <= ALWAYS and not any(map(is_said, there())):
-            named |= {each.id: each for each in saying}
-    return list(named.values())
+            matches |= {candidate.id: candidate for candidate in saying}
+    return list(matches.values())
 
 
-def with_first(firsts: Sequence[Candidate], found: Iterable[Candidate]) -> list[Candidate]:
+def with_first(firsts: Sequence[Candidate], candidates: Iterable[Candidate]) -> list[Candidate]:
     """What was found, with some before all others."""
-    return list({each.id: each for each in (*firsts, *found)}.values())
+    return list({candidate.id: candidate for candidate in (*firsts, *candidates)}.values())
 
 
 def worth_adding(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     pinned: Collection[str],
     nearest: Callable[[], float] | None,
     near: float,
@@ -468,28 +471,28 @@ def worth_adding(
     """What is not there yet, and of messages only what is about as near as those that are there.
 
     Args:
-        found: candidates.
+        candidates: what was found.
         pinned: ids of those that stand before earlier questions.
         nearest: gives the score of the nearest message that goes out; `None` to take what there is.
         near: share of that score which another one needs.
         query: what is asked; the same question, asked before, answers nothing, however near it is.
     """
-    new = [candidate for candidate in found if candidate.id not in pinned]
+    new = [candidate for candidate in candidates if candidate.id not in pinned]
     if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
         return new
-    there = nearest_pinned(found, pinned, query)
+    there = nearest_pinned(candidates, pinned, query)
     least = near * max(nearest(), there.score if there is not None else 0.0)
     return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
 
 
 def nearest_pinned(
-    found: Iterable[Candidate], pinned: Collection[str], query: str
+    candidates: Iterable[Candidate], pinned: Collection[str], query: str
 ) -> Candidate | None:
     """The nearest message of those that stand quoted before earlier questions, but for the same question."""
     asks = query.strip().casefold()
     there = (
         c
-        for c in found
+        for c in candidates
         if c.id in pinned and c.id.startswith(MESSAGE) and c.snippet.text.strip().casefold() != asks
     )
     return max(there, key=lambda c: c.score, default=None)
@@ -497,31 +500,33 @@ def nearest_pinned(
 
 def with_results(
     settled: Sequence[Candidate],
-    found: Iterable[Candidate],
+    candidates: Iterable[Candidate],
     results: Iterable[Candidate],
     *,
     best: bool,
 ) -> list[Candidate]:
     """Tool results, and what is relevant behind them, but for notes, given facts and the `best`, which stand before.
 
-    The best are one of each kind, for their scores do not compare, the shorter first. Of what was `found`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
+    The best are one of each kind, for their scores do not compare, the shorter first. Of the `candidates`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
     """
     notes = [c for c in settled if not c.stored]
     others = [c for c in settled if c.stored]
     rest = (c for c in others if c.snippet.kind != "assistant")
-    out = {each.id for each in found} - {each.id for each in settled}
-    firsts = {each.id[: len(MESSAGE)]: each for each in reversed(others)} if best else {}
-    chosen: dict[str, Candidate] = {}
+    out = {candidate.id for candidate in candidates} - {candidate.id for candidate in settled}
+    firsts = (
+        {candidate.id[: len(MESSAGE)]: candidate for candidate in reversed(others)} if best else {}
+    )
+    candidates_by_id: dict[str, Candidate] = {}
     shorter = sorted(firsts.values(), key=lambda c: len(c.snippet.text))
-    for each in (*notes, *shorter, *results, *rest):
-        if each.id not in out:
-            chosen.setdefault(each.id, each)
-    return list(chosen.values())
+    for candidate in (*notes, *shorter, *results, *rest):
+        if candidate.id not in out:
+            candidates_by_id.setdefault(candidate.id, candidate)
+    return list(candidates_by_id.values())
 
 
 def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
     """Facts that a source gave, best first; before all what must go in."""
-    found = [
+    candidates = [
         Candidate(
             m.id,
             Snippet("document", m.text, m.source, m.at, m.evidence_id),
@@ -532,20 +537,20 @@ def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
         )
         for order, m in enumerate(materials)
     ]
-    return sorted(found, key=lambda c: (c.priority is not Priority.MUST, -c.score))
+    return sorted(candidates, key=lambda c: (c.priority is not Priority.MUST, -c.score))
 
 
 def best(near: Sequence[Candidate]) -> Candidate:
     """What is nearest to the question: of what was said, if there is any."""
-    return max(near, key=lambda each: (each.id.startswith(MESSAGE), each.score))
+    return max(near, key=lambda candidate: (candidate.id.startswith(MESSAGE), candidate.score))
 
 
 def relevant(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, best first, without those that are far behind the best one of their kind."""
     best: dict[str, float] = {}
-    kept: list[Candidate] = []
+    survivors: list[Candidate] = []
     for candidate in candidates:
         top = best.setdefault(candidate.id[:2], candidate.score)
-        if candidate.score >= FLOOR * top or len(kept) < ALWAYS:
-            kept.append(candidate)
-    return kept
+        if candidate.score >= FLOOR * top or len(survivors) < ALWAYS:
+            survivors.append(candidate)
+    return survivors

@@ -78,10 +78,10 @@ class _Claim:
         """Two nameless objects without an id in common may speak of anything."""
         shared = False
         for name, value in self.about.items():
-            found = other.about.get(name)
-            if found is not None and found != value:
+            other_value = other.about.get(name)
+            if other_value is not None and other_value != value:
                 return False
-            shared = shared or found is not None
+            shared = shared or other_value is not None
         return self.named or shared
 
 
@@ -104,27 +104,27 @@ def settle_conflicts(
         locale: language of the note.
     """
     settled = ConflictOutcome([])
-    gone: set[str] = set()
+    dropped_ids: set[str] = set()
     lines: list[str] = []
-    shown = {material.evidence_id for material in materials if material.evidence_id}
+    evidence_ids = {material.evidence_id for material in materials if material.evidence_id}
     for name, claims in _claims(evidences).items():
         for dispute in _disputes(claims):
             ids = [claim.evidence.evidence_id for claim in dispute]
-            if not shown.intersection(ids):
+            if not evidence_ids.intersection(ids):
                 continue
-            lost = [claim.evidence.evidence_id for claim in _losers(dispute, strategy)]
-            gone.update(lost)
+            loser_ids = [claim.evidence.evidence_id for claim in _losers(dispute, strategy)]
+            dropped_ids.update(loser_ids)
             settled.conflicts.append(
                 ConflictRecord(
                     evidence_ids=ids,
                     field_path=name,
-                    resolution=strategy if lost else "keep_both_and_warn",
-                    detail=f"left out: {', '.join(lost)}" if lost else "",
+                    resolution=strategy if loser_ids else "keep_both_and_warn",
+                    detail=f"left out: {', '.join(loser_ids)}" if loser_ids else "",
                 )
             )
-            if not lost:
+            if not loser_ids:
                 lines.append(_line(name, dispute, locale))
-    settled.materials = [item for item in materials if item.evidence_id not in gone]
+    settled.materials = [item for item in materials if item.evidence_id not in dropped_ids]
     if lines:
         settled.warnings.append(CONFLICT)
         text = "\n".join([heading(_WORDS[locale]["header"]), *lines])
@@ -147,24 +147,24 @@ def value_of(evidence: Evidence, field_path: str) -> str | None:
 
 
 def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
-    found: dict[str, list[_Claim]] = defaultdict(list)
+    claims_by_field: dict[str, list[_Claim]] = defaultdict(list)
     for evidence in evidences:
         declared = evidence.metadata.get("field")
         if isinstance(declared, str) and declared:
             value = str(evidence.metadata.get("value", evidence.content))
-            found[declared].append(_claim(evidence, value, {}, named=True))
+            claims_by_field[declared].append(_claim(evidence, value, {}, named=True))
             continue
         fields = _fields(evidence.content)
         about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
         for name, value in fields.items():
-            found[name].append(_claim(evidence, value, about, named=name.count(".") > 1))
-    return found
+            claims_by_field[name].append(_claim(evidence, value, about, named=name.count(".") > 1))
+    return claims_by_field
 
 
 def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, named: bool) -> _Claim:
     """A claim with what is compared of it, made once: it is compared with many."""
-    told = evidence.source
-    source = (str(told.kind), told.name, told.uri)
+    evidence_source = evidence.source
+    source = (str(evidence_source.kind), evidence_source.name, evidence_source.uri)
     return _Claim(evidence, value, _plain(value), source, about, named)
 
 
@@ -256,5 +256,5 @@ def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
         )
         for claim in dispute
     ]
-    shown = short_line(name.removeprefix("$."))
-    return entry(words["line"].format(field=shown, values="; ".join(values)))
+    field_name = short_line(name.removeprefix("$."))
+    return entry(words["line"].format(field=field_name, values="; ".join(values)))

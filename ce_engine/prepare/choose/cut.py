@@ -88,25 +88,25 @@ def choose_cut(
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)
     ceiling = max(min(room, must), room - reserve)
-    kept = ceiling if least is None else max(ceiling, room - least)
+    limit = ceiling if least is None else max(ceiling, room - least)
     target = int(ceiling * depth.low_water)
     goes_on = marks.budget and budget < marks.budget * 1.25
     if goes_on:
         state.replay(marks)
-        if (below or state.dropped or state.shortened) and state.tokens <= kept:
+        if (below or state.dropped or state.shortened) and state.tokens <= limit:
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
     stays_below = (goes_on and marks.drop) or _goes_above(line, total, target, depth.tail)
     if below and not stays_below:
         return Cut(tokens=total, marks=marks)
     state.deepen(line, target, ceiling, depth.tail)
-    gone = {*state.dropped, -1} if below else state.dropped
-    made = CutMarks(
-        drop=_anchor_after(groups, gone),
+    dropped_positions = {*state.dropped, -1} if below else state.dropped
+    new_marks = CutMarks(
+        drop=_anchor_after(groups, dropped_positions),
         shorten=_anchor_after(groups, state.shortened),
         budget=budget,
     )
-    return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
+    return Cut(state.dropped, state.shortened - state.dropped, state.tokens, new_marks, moved=True)
 
 
 def _goes_above(line: MessageLine, total: int, target: int, tail: int | None) -> bool:
@@ -114,8 +114,8 @@ def _goes_above(line: MessageLine, total: int, target: int, tail: int | None) ->
     past = [group for group in line.groups if group.past]
     if total > target or tail is None or line.below is None:
         return total > target
-    said = sum(group.tokens for group in past)
-    return said > tail and past[0].begins_turn and not line.below.uses_tools
+    past_tokens = sum(group.tokens for group in past)
+    return past_tokens > tail and past[0].begins_turn and not line.below.uses_tools
 
 
 class _State:
@@ -155,9 +155,9 @@ class _State:
         anchors = {group.anchor: position for position, group in enumerate(self.groups)}
         drop = anchors.get(marks.drop, 0) if marks.drop else 0
         shorten = anchors.get(marks.shorten, 0) if marks.shorten else 0
-        asked = task_above(self.groups, drop)
+        task = task_above(self.groups, drop)
         for position in range(drop):
-            if position != asked:
+            if position != task:
                 self.drop(position)
         for position in range(shorten):
             self.shorten(position)
@@ -192,19 +192,19 @@ class _State:
         Results of tools are asked for again in the next turns.
         """
         turns = [at for at in past if self.groups[at].begins_turn]
-        said = sum(self.cost(at) for at in past)
+        past_tokens = sum(self.cost(at) for at in past)
         for turn, following in pairwise(turns):
-            gone = range(turn, following)
-            if said <= tail or any(len(self.groups[at].items) > 1 for at in gone):
+            positions = range(turn, following)
+            if past_tokens <= tail or any(len(self.groups[at].items) > 1 for at in positions):
                 return
-            for position in gone:
-                said -= self.cost(position)
+            for position in positions:
+                past_tokens -= self.cost(position)
                 self.drop(position)
 
 
-def _anchor_after(groups: Sequence[MessageGroup], gone: set[int]) -> str | None:
+def _anchor_after(groups: Sequence[MessageGroup], positions: set[int]) -> str | None:
     """The first group behind the last one that is gone."""
-    if not gone:
+    if not positions:
         return None
-    last = max(gone)
+    last = max(positions)
     return groups[last + 1].anchor if last + 1 < len(groups) else None

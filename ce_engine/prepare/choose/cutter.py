@@ -53,7 +53,7 @@ class Cutter:
         budget: what everything may cost, tokens; 0 without a limit.
         config: the run's configuration.
         groups: the line's, with short forms of tool results.
-        held: takes up the pins.
+        held_pins: takes up the pins.
         was_cut: whether the line was cut in an earlier call.
     """
 
@@ -64,7 +64,7 @@ class Cutter:
         budget: int,
         config: RuntimeConfig,
         groups: Groups,
-        held: HeldPins,
+        held_pins: HeldPins,
         *,
         was_cut: bool,
     ) -> None:
@@ -74,7 +74,7 @@ class Cutter:
         self.config = config
         self.groups = groups
         self.sources = groups.sources
-        self.held = held
+        self.held = held_pins
         self.was_cut = was_cut
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
         self.goes_on = False
@@ -86,16 +86,20 @@ class Cutter:
 
     def hold(self, pins: Pins, *, own_stays: bool = False) -> None:
         """Take up those of a lane's pins that stand before messages of this line; its own, too, where it stays."""
-        found = in_line(pins, self.line.groups) if self.own else {}
+        line_pins = in_line(pins, self.line.groups) if self.own else {}
         if self.sources.learns and not own_stays:
-            found.pop(self.own, None)  # what was learned since the question was asked goes in, too
+            line_pins.pop(
+                self.own, None
+            )  # what was learned since the question was asked goes in, too
         if self.config.prune.exclude_sensitivity:
             hidden = self.sources.is_hidden
-            found = {n: pin for n, pin in found.items() if not any(hidden(r) for r, _ in pin.refs)}
-        if all(pin.locale == self.config.locale for pin in found.values()):
+            line_pins = {
+                n: pin for n, pin in line_pins.items() if not any(hidden(r) for r, _ in pin.refs)
+            }
+        if all(pin.locale == self.config.locale for pin in line_pins.values()):
             count = self.sources.count
-            self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
-            self.held.pins |= found
+            self.held.costs = {name: count(pin.before) + FRAMING for name, pin in line_pins.items()}
+            self.held.pins |= line_pins
 
     def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:
         """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
@@ -106,10 +110,10 @@ class Cutter:
             return self._with_all(marks)
         least = [group.must for group in self.line.groups]
         self._keep_pinned()
-        made = self._cut_beside_pins(room, marks)
-        if not made.moved:
-            return made
-        if on := self._go_on(made, room, marks):
+        cut = self._cut_beside_pins(room, marks)
+        if not cut.moved:
+            return cut
+        if on := self._go_on(cut, room, marks):
             return on
         self.pinned.clear()
         while self.held.costs:  # what is brought back is chosen anew, with what goes now
@@ -148,18 +152,18 @@ class Cutter:
                 group.must = True
                 self.pinned.add(group.anchor)
 
-    def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
-        """The cut that was `made` behind the one that stands, if it leaves room enough.
+    def _go_on(self, cut: Cut, room: int, marks: CutMarks) -> Cut | None:
+        """The `cut` that was made behind the one that stands, if it leaves room enough.
 
         What stands before earlier questions stays as it was sent; what goes now comes back before this one.
         """
         own = self.own if self.own in self.held.costs else ""
         stays = self._stands(marks) and self.held.costs.keys() != {own} and bool(self.held.costs)
-        self.goes_on = stays and self._leaves_free(made, room)
+        self.goes_on = stays and self._leaves_free(cut, room)
         if not self.goes_on:
             return None
         self.held.drop(own)  # it is made anew, with what goes now
-        return made
+        return cut
 
     def _leaves_free(self, cut: Cut, room: int) -> bool:
         return cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
@@ -180,8 +184,8 @@ class Cutter:
 
         A new cut leaves the newest messages, and so many more as there are `spare` tokens.
         """
-        wanted = {Layer.IMMEDIATE: self.said, Layer.RETRIEVED: retrieved}
-        reserve = shares(room, self.config.budget, wanted).get(Layer.RETRIEVED, 0)
+        needs = {Layer.IMMEDIATE: self.said, Layer.RETRIEVED: retrieved}
+        reserve = shares(room, self.config.budget, needs).get(Layer.RETRIEVED, 0)
         talk = tail(self.line.groups, room) + spare if retrieved else None
         return choose_cut(
             self.line,
@@ -203,9 +207,9 @@ class Cutter:
     def spare(self, cut: Cut, query: str, room: int) -> int:
         """Tokens for more of the newest messages: where relevance would bring little back, and not all of the room."""
         most = min(self.config.prune.max_retrieved_chunks, max(FEW, room // SHORT))
-        found = relevant(self.sources.recall(query, self.groups.sent(), most))
-        wanted = sum(cost_of(each, self.sources, self.config.locale) for each in found)
-        return max(0, min(room - wanted, int(room * self.policy.low_water)) - cut.tokens)
+        candidates = relevant(self.sources.recall(query, self.groups.sent(), most))
+        cost = sum(cost_of(candidate, self.sources, self.config.locale) for candidate in candidates)
+        return max(0, min(room - cost, int(room * self.policy.low_water)) - cut.tokens)
 
     def refill(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
         """Tokens that may come back for a question that does not go back: filled up, a new cut would not last.
@@ -271,10 +275,10 @@ class Cutter:
         It goes deep and stays for some turns: where it frees little, it stands.
         """
         groups = self.line.groups
-        kept = [group for n, group in enumerate(groups) if n not in cut.dropped]
-        talk = sum(group.tokens for group in kept if group.past)
+        kept_groups = [group for n, group in enumerate(groups) if n not in cut.dropped]
+        talk = sum(group.tokens for group in kept_groups if group.past)
         freed = talk - tail(groups, room)
-        has_tools = any(len(group.items) > 1 for group in kept)
+        has_tools = any(len(group.items) > 1 for group in kept_groups)
         is_talk = self.policy.makes_room and not has_tools
         return bool(self.own) and cut.stands and is_talk and freed > room * FREED
 
@@ -299,7 +303,7 @@ class Cutter:
 
         An agent that never looks at its results again would pay for them in vain.
         """
-        used = PRIOR + sum(each.score > 0 for each in results)
+        used = PRIOR + sum(result.score > 0 for result in results)
         share = used / (PRIOR + len(results)) / USED
         least = int(room * self.policy.asked) if begins else 0
         return min(left, max(least, int(left * max(UNUSED, share))))

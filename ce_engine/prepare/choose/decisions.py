@@ -25,9 +25,9 @@ def decisions(
     """
     line, shorter = out.line, out.shorter
     fates = [_fate(out, position, pinned) for position in range(len(line.groups))]
-    told: list[PruneDecision] = []
+    prune_decisions: list[PruneDecision] = []
     if below := line.below:
-        told.append(
+        prune_decisions.append(
             PruneDecision(
                 block_id=below.anchor,
                 action="dropped",
@@ -38,25 +38,28 @@ def decisions(
         )
     for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
         positions = [position for position, _ in run]
-        made = PruneDecision(
+        decision = PruneDecision(
             block_id=line.groups[positions[0]].anchor or f"#{positions[0]}",
             action=action,
             reason=reason,
             count=len(positions),
             token_estimate=sum(map(cost, positions)),
         )
-        if told and (told[-1].action, told[-1].reason) == (action, reason):
-            told[-1].count += made.count
-            told[-1].token_estimate += made.token_estimate
+        if prune_decisions and (prune_decisions[-1].action, prune_decisions[-1].reason) == (
+            action,
+            reason,
+        ):
+            prune_decisions[-1].count += decision.count
+            prune_decisions[-1].token_estimate += decision.token_estimate
         else:
-            told.append(made)
-    told += (
+            prune_decisions.append(decision)
+    prune_decisions += (
         _told(item, "degraded", shorter[item.key].reason, shorter[item.key].saved)
         for item in line.system
         if item.key in shorter
     )
-    told += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
-    return told
+    prune_decisions += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
+    return prune_decisions
 
 
 def _told(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:
@@ -96,9 +99,9 @@ def steps_left_out(
     line: MessageLine, cut: Cut, evidence_of: Callable[[MessageItem], str]
 ) -> list[list[str]]:
     """The steps of the current turn that are left out: of each the evidence of its results."""
-    gone = (line.groups[position] for position in sorted(cut.dropped))
+    groups = (line.groups[position] for position in sorted(cut.dropped))
     return [
-        [each for each in map(evidence_of, group.items[1:]) if each]
-        for group in gone
+        [evidence_id for evidence_id in map(evidence_of, group.items[1:]) if evidence_id]
+        for group in groups
         if not group.past and len(group.items) > 1
     ]

@@ -26,16 +26,16 @@ class Groups:
 
     def short(self, item: MessageItem) -> tuple[str, int]:
         """A tool result's short form and its tokens; its own where that is no shorter."""
-        known = self._short_texts.get(id(item))
-        if known is None:
+        form = self._short_texts.get(id(item))
+        if form is None:
             text = self.sources.text(item)
             # The results of several calls are one text here: it cannot be told whose the rest was.
             whole = text if item.more_call_ids else ""
             short = whole or short_result(text, self.sources.evidence_of(item), self.locale)
             saved = max(0, self._saved(item, text, short))
-            known = (short if saved else text, item.tokens - saved)
-            self._short_texts[id(item)] = known
-        return known
+            form = (short if saved else text, item.tokens - saved)
+            self._short_texts[id(item)] = form
+        return form
 
     def _saved(self, item: MessageItem, text: str, short: str) -> int:
         count, index = self.sources.count, -1 if item.index is None else item.index
@@ -90,19 +90,19 @@ class Groups:
         for position in kept:
             group, cost = out.line.groups[position], self.cost(position)
             fate = fates[group.anchor]
-            told = fate.decision
+            decision = fate.decision
             if group.begins_turn:
-                unasked = "" if fate.stays or group.must else told.reason
+                unasked = "" if fate.stays or group.must else decision.reason
             if group.must:
                 continue
             if unasked or not fate.stays:
                 out.cut.dropped.add(position)
                 out.cut.tokens -= cost
-                out.pruned[position] = unasked or told.reason
+                out.pruned[position] = unasked or decision.reason
             elif fate.text is not None and (item := self._may_be_shorter(position)) is not None:
-                known, saved = out.shorter.get(item.key), cost - told.token_estimate
-                before = known.saved if known else 0
-                out.shorter[item.key] = ShorterText(fate.text, told.reason, saved + before)
+                earlier_text, saved = out.shorter.get(item.key), cost - decision.token_estimate
+                before = earlier_text.saved if earlier_text else 0
+                out.shorter[item.key] = ShorterText(fate.text, decision.reason, saved + before)
                 group.tokens -= saved
                 out.cut.tokens -= saved
 
@@ -118,5 +118,5 @@ class Groups:
             return ""
         if position in self.out.cut.shortened and item.is_tool_result:
             return self.short(item)[0]
-        known = self.out.shorter.get(item.key)
-        return known.text if known is not None else self.sources.text(item)
+        shorter_text = self.out.shorter.get(item.key)
+        return shorter_text.text if shorter_text is not None else self.sources.text(item)

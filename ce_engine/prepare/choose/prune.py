@@ -44,24 +44,24 @@ class GreedyPriorityPruner:
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
-        chosen = _Choice(blocks, budget, rules or PruneRules())
-        chosen.take([[position] for position in range(len(blocks))])
-        return chosen.result()
+        choice = _Choice(blocks, budget, rules or PruneRules())
+        choice.take([[position] for position in range(len(blocks))])
+        return choice.result()
 
 
 def pruner_of(config: RuntimeConfig, default: Pruner) -> Pruner:
     """The pruner that a configuration chooses; where it says nothing, the engine's own (`default`)."""
     if "strategy" not in config.prune.model_fields_set:
         return default
-    chosen: str | Pruner = config.prune.strategy
-    if not isinstance(chosen, str):
-        return chosen
-    made: dict[str, Callable[[], Pruner]] = {
+    strategy: str | Pruner = config.prune.strategy
+    if not isinstance(strategy, str):
+        return strategy
+    makers: dict[str, Callable[[], Pruner]] = {
         "greedy": GreedyPriorityPruner,
         "group_aware": GroupAwarePruner,
         "degrade_to_summary": partial(DegradeToSummaryPruner, locale=config.locale),
     }
-    return made[chosen]()
+    return makers[strategy]()
 
 
 class GuardedPruner:
@@ -89,7 +89,7 @@ def _checked(answer: PruneResult) -> PruneResult:
         TypeError: it is none.
     """
     right = all(isinstance(block, ContextBlock) for block in answer.kept)
-    if not (right and all(isinstance(each, PruneDecision) for each in answer.decisions)):
+    if not (right and all(isinstance(decision, PruneDecision) for decision in answer.decisions)):
         raise TypeError("a pruner answers a PruneResult of the blocks that it was given")
     return PruneResult(list(answer.kept), list(answer.dropped), list(answer.decisions))
 
@@ -109,9 +109,9 @@ class GroupAwarePruner:
         for position, block in enumerate(blocks):
             whole: object = block.refs[0].evidence_id if block.refs else position
             units.setdefault(whole, []).append(position)
-        chosen = _Choice(blocks, budget, rules or PruneRules())
-        chosen.take(list(units.values()))
-        return chosen.result()
+        choice = _Choice(blocks, budget, rules or PruneRules())
+        choice.take(list(units.values()))
+        return choice.result()
 
 
 class DegradeToSummaryPruner:
@@ -130,10 +130,10 @@ class DegradeToSummaryPruner:
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
-        chosen = _Choice(blocks, budget, rules or PruneRules())
-        chosen.take([[position] for position in range(len(blocks))])
-        chosen.shorten(self._shorten)
-        return chosen.result()
+        choice = _Choice(blocks, budget, rules or PruneRules())
+        choice.take([[position] for position in range(len(blocks))])
+        choice.shorten(self._shorten)
+        return choice.result()
 
 
 def beginning(block: ContextBlock, most: int, *, locale: str) -> ContextBlock | None:
@@ -215,21 +215,21 @@ class _Choice:
     def _excluded(self, unit: Unit) -> str | None:
         if not (self.rules.exclude_sensitivity or self.rules.ttl_seconds):
             return None
-        found = (excluded(self.blocks[position], self.rules) for position in unit)
-        return next((why for why in found if why), None)
+        reasons = (excluded(self.blocks[position], self.rules) for position in unit)
+        return next((why for why in reasons if why), None)
 
     def result(self) -> PruneResult:
         result = PruneResult()
         for position, block in enumerate(self.blocks):
             stays = self.short.get(position, block)
-            lost = self.dropped.get(position)
-            (result.kept if lost is None else result.dropped).append(stays)
-            action = "dropped" if lost else "degraded" if position in self.short else "kept"
+            drop_reason = self.dropped.get(position)
+            (result.kept if drop_reason is None else result.dropped).append(stays)
+            action = "dropped" if drop_reason else "degraded" if position in self.short else "kept"
             result.decisions.append(
                 PruneDecision(
                     block_id=block.block_id,
                     action=action,
-                    reason=lost or self.kept.get(position, "shorter"),
+                    reason=drop_reason or self.kept.get(position, "shorter"),
                     token_estimate=stays.token_estimate,
                 )
             )
@@ -241,8 +241,8 @@ def excluded(block: ContextBlock, rules: PruneRules) -> str | None:
     if block.sensitivity is not None and block.sensitivity in rules.exclude_sensitivity:
         return "sensitivity"
     ttl = (rules.ttl_seconds or {}).get(block.priority)
-    made = parse_time(block.created_at) if ttl is not None and block.created_at else None
-    if ttl is None or made is None:
+    block_time = parse_time(block.created_at) if ttl is not None and block.created_at else None
+    if ttl is None or block_time is None:
         return None
     now = (parse_time(rules.now) if rules.now else None) or datetime.now(UTC)
-    return "expired" if (now - made).total_seconds() > ttl else None
+    return "expired" if (now - block_time).total_seconds() > ttl else None

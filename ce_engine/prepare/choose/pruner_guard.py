@@ -86,41 +86,41 @@ class BlockChooser:
         own: dict[str, ContextBlock] = {}
         for block in blocks:
             own.setdefault(block.block_id, block)
-        shown = [block.model_copy() for block in own.values()]  # it may change what it is shown
+        copies = [block.model_copy() for block in own.values()]  # it may change what it is shown
         budget = PruneBudget(max(0, room), dict(self._tiers) or None)
-        answer = self._pruner.prune(shown, budget, self._rules)
-        kept = self._kept(own, answer, price)
-        broken = self._breaks(kept.values(), max(0, room))
+        answer = self._pruner.prune(copies, budget, self._rules)
+        kept_blocks = self._kept(own, answer, price)
+        broken = self._breaks(kept_blocks.values(), max(0, room))
         if broken:
-            checked = GreedyPriorityPruner().prune([*kept.values()], budget, self._rules)
-            kept = {block.block_id: block for block in checked.kept}
+            checked = GreedyPriorityPruner().prune([*kept_blocks.values()], budget, self._rules)
+            kept_blocks = {block.block_id: block for block in checked.kept}
             answer.decisions = [*answer.decisions, *checked.decisions]
-        for block in kept.values():
+        for block in kept_blocks.values():
             if block.priority in self._tiers and block.priority not in self.must:
                 self._tiers[block.priority] -= block.token_estimate
-        return self._fates(own, kept, _reasons(answer.decisions))
+        return self._fates(own, kept_blocks, _reasons(answer.decisions))
 
     def _kept(
         self, own: Mapping[str, ContextBlock], answer: PruneResult, price: Price
     ) -> dict[str, ContextBlock]:
         """The blocks that stay, in their order, with the texts that go out."""
         answered = {block.block_id: block for block in reversed(answer.kept)}
-        kept: dict[str, ContextBlock] = {}
+        kept_blocks: dict[str, ContextBlock] = {}
         for name, block in own.items():
             text = answered[name].content if name in answered else ""
             if text.strip() and text != block.content:
                 short = block.model_copy(update={"content": text})
                 short.token_estimate = price(short)
                 is_shorter = short.token_estimate < block.token_estimate
-                kept[name] = short if is_shorter else block
+                kept_blocks[name] = short if is_shorter else block
             elif (name in answered and text == block.content) or block.priority in self.must:
-                kept[name] = block
-        return kept
+                kept_blocks[name] = block
+        return kept_blocks
 
-    def _breaks(self, kept: Iterable[ContextBlock], room: int) -> bool:
+    def _breaks(self, kept_blocks: Iterable[ContextBlock], room: int) -> bool:
         """Whether more stays than may."""
         spent: Counter[Priority] = Counter()
-        for block in kept:
+        for block in kept_blocks:
             if block.priority in self.must:
                 room -= block.token_estimate
                 continue
@@ -133,12 +133,12 @@ class BlockChooser:
     def _fates(
         self,
         own: Mapping[str, ContextBlock],
-        kept: Mapping[str, ContextBlock],
+        kept_blocks: Mapping[str, ContextBlock],
         reasons: Mapping[tuple[str, str], str],
     ) -> dict[str, BlockFate]:
         fates: dict[str, BlockFate] = {}
         for name, block in own.items():
-            stays = kept.get(name)
+            stays = kept_blocks.get(name)
             text = stays.content if stays is not None and stays.content != block.content else None
             if stays is None:
                 action, why = "dropped", "not_chosen"
@@ -159,7 +159,7 @@ class BlockChooser:
 def _reasons(decisions: Iterable[PruneDecision]) -> dict[tuple[str, str], str]:
     """Why, by block and action, where it is told in a word."""
     return {
-        (told.block_id, told.action): told.reason
-        for told in decisions
-        if _WORD.fullmatch(told.reason)
+        (decision.block_id, decision.action): decision.reason
+        for decision in decisions
+        if _WORD.fullmatch(decision.reason)
     }

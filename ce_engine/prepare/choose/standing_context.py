@@ -81,19 +81,19 @@ def stand(
     standing = [m for m in materials if m.section != FACTS]
     if not standing:
         return StandingContext()
-    chosen = _Standing(standing, sections, chooser, near)
-    wanted = {Layer.IMMEDIATE: said}
+    choice = _Standing(standing, sections, chooser, near)
+    needs = {Layer.IMMEDIATE: said}
     for material in standing:
         layer = LAYERS[material.section]
-        wanted[layer] = wanted.get(layer, 0) + chosen.costs[material.id]
-    allotted = wanted if room is None else shares(room, budget, wanted)
-    allotted = {**allotted, Layer.IMMEDIATE: wanted[Layer.IMMEDIATE] - said}  # the cut makes room
-    chosen.choose(allotted)
-    made = chosen.within(most)
-    over = room is not None and wanted.get(Layer.RULES, 0) > share(Layer.RULES, room, budget)
-    if over or Layer.RULES in made.truncated:
-        made.warnings.append("CONTEXT_RULES_OVERBUDGET")
-    return made
+        needs[layer] = needs.get(layer, 0) + choice.costs[material.id]
+    allotted = needs if room is None else shares(room, budget, needs)
+    allotted = {**allotted, Layer.IMMEDIATE: needs[Layer.IMMEDIATE] - said}  # the cut makes room
+    choice.choose(allotted)
+    result = choice.within(most)
+    over = room is not None and needs.get(Layer.RULES, 0) > share(Layer.RULES, room, budget)
+    if over or Layer.RULES in result.truncated:
+        result.warnings.append("CONTEXT_RULES_OVERBUDGET")
+    return result
 
 
 class _Standing:
@@ -117,9 +117,9 @@ class _Standing:
 
     def choose(self, allotted: Mapping[Layer, int]) -> None:
         for layer in dict.fromkeys(LAYERS.values()):
-            found = [m for m in self.standing if LAYERS[m.section] is layer]
+            materials = [m for m in self.standing if LAYERS[m.section] is layer]
             left = allotted.get(layer, 0)
-            for step in _steps(found) if layer is Layer.RULES else [found]:
+            for step in _steps(materials) if layer is Layer.RULES else [materials]:
                 tokens, is_whole = self._take(step, left)
                 left = left - tokens if is_whole or layer is not Layer.RULES else 0
 
@@ -138,65 +138,67 @@ class _Standing:
             if fate.stays:
                 text = material.text if fate.text is None else fate.text
                 self.kept[material.id] = replace(material, text=text)
-        told = [self.decisions[m.id] for m in step]
-        is_whole = all(each.reason != "over_layer_budget" for each in told)
-        return sum(d.token_estimate for d in told if d.action != "dropped"), is_whole
+        decisions = [self.decisions[m.id] for m in step]
+        is_whole = all(decision.reason != "over_layer_budget" for decision in decisions)
+        return sum(d.token_estimate for d in decisions if d.action != "dropped"), is_whole
 
     def _price(self, block: ContextBlock) -> int:
         return self.sections.count(block.content) + LINE
 
     def within(self, most: int) -> StandingContext:
         """The texts, without as much as must go for all of them to be within `most` tokens."""
-        made = self._rendered()
-        while made.tokens > most and (more := self._least(made.tokens - most)):
+        result = self._rendered()
+        while result.tokens > most and (more := self._least(result.tokens - most)):
             for material in more:
                 del self.kept[material.id]
-                told = self.decisions[material.id]
-                told.action, told.reason = "dropped", "over_budget"
-            made = self._rendered()
-        gone = [m for m in self.standing if m.id not in self.kept]
-        made.truncated = {LAYERS[m.section] for m in self.standing if is_cut(self.decisions[m.id])}
-        made.rules_dropped = [m.id for m in gone if LAYERS[m.section] is Layer.RULES]
-        made.decisions = [self.decisions[m.id] for m in sorted(self.standing, key=_importance)]
-        return made
+                decision = self.decisions[material.id]
+                decision.action, decision.reason = "dropped", "over_budget"
+            result = self._rendered()
+        dropped_materials = [m for m in self.standing if m.id not in self.kept]
+        result.truncated = {
+            LAYERS[m.section] for m in self.standing if is_cut(self.decisions[m.id])
+        }
+        result.rules_dropped = [m.id for m in dropped_materials if LAYERS[m.section] is Layer.RULES]
+        result.decisions = [self.decisions[m.id] for m in sorted(self.standing, key=_importance)]
+        return result
 
     def _rendered(self) -> StandingContext:
         """The sections' texts, and what they cost."""
-        made = StandingContext()
+        result = StandingContext()
         stays = [self.kept[m.id] for m in self.standing if m.id in self.kept]
-        made.evidence = {m.evidence_id: LAYERS[m.section] for m in stays if m.evidence_id}
+        result.evidence = {m.evidence_id: LAYERS[m.section] for m in stays if m.evidence_id}
         for section, layer in LAYERS.items():
-            found = [m for m in stays if m.section == section]
-            for context in dict.fromkeys(m.context for m in found):
-                text = self.sections.text(context, [m for m in found if m.context == context])
-                made.contexts[context] = text
+            materials = [m for m in stays if m.section == section]
+            for context in dict.fromkeys(m.context for m in materials):
+                text = self.sections.text(context, [m for m in materials if m.context == context])
+                result.contexts[context] = text
                 tokens = self.sections.count(text) + LINE
-                made.tokens += tokens
-                made.layers[layer] = made.layers.get(layer, 0) + tokens
-        if made.layers:
-            around = self.sections.around(made.contexts)
-            made.tokens += around
-            made.layers[next(iter(made.layers))] += around
-        return made
+                result.tokens += tokens
+                result.layers[layer] = result.layers.get(layer, 0) + tokens
+        if result.layers:
+            around = self.sections.around(result.contexts)
+            result.tokens += around
+            result.layers[next(iter(result.layers))] += around
+        return result
 
     def _least(self, over: int) -> list[Material]:
         """What goes next so that it is `over` tokens less: settings, then tasks and summary, then rules (D-02)."""
         left = [m for m in self.kept.values() if m.priority not in self.chooser.must]
         left.sort(key=self._rank, reverse=True)
-        found: list[Material] = []
+        materials: list[Material] = []
         for material in sorted(left, key=lambda m: TRIMMED.index(LAYERS[m.section])):
             if over <= 0:
                 break
-            found.append(material)
+            materials.append(material)
             over -= self.decisions[material.id].token_estimate
-        return self._needed(found, -over)
+        return self._needed(materials, -over)
 
-    def _needed(self, found: list[Material], spare: int) -> list[Material]:
+    def _needed(self, materials: list[Material], spare: int) -> list[Material]:
         """Those without which it is still too much; where rules have to go, nothing stays in their place."""
-        if any(LAYERS[m.section] is Layer.RULES for m in found):
-            return found
+        if any(LAYERS[m.section] is Layer.RULES for m in materials):
+            return materials
         needed = []
-        for material in reversed(found):
+        for material in reversed(materials):
             tokens = self.decisions[material.id].token_estimate
             if tokens > spare:
                 needed.append(material)
@@ -220,11 +222,11 @@ def _importance(material: Material) -> tuple[int, float]:
     return RANK[material.priority], -(material.score or 0.0)
 
 
-def _steps(found: Sequence[Material]) -> Iterator[list[Material]]:
+def _steps(rules: Sequence[Material]) -> Iterator[list[Material]]:
     """Rules of one kind and priority together, best first."""
 
     def step(material: Material) -> tuple[bool, int]:
         return not material.owned, RANK[material.priority]
 
-    for _, together in groupby(sorted(found, key=step), key=step):
+    for _, together in groupby(sorted(rules, key=step), key=step):
         yield list(together)

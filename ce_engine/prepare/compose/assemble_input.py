@@ -38,8 +38,8 @@ class InputAssembler:
     ) -> AssembledInput:
         leading = list(takewhile(lambda message: message.role is Role.SYSTEM, messages))
         blocks = sorted(rendered_blocks, key=lambda block: _ORDER[SECTION_OF[block.block_type]])
-        told = [m.content for m in leading] + [block.rendered_content for block in blocks]
-        system = "\n\n".join(text for text in told if text)
+        texts = [m.content for m in leading] + [block.rendered_content for block in blocks]
+        system = "\n\n".join(text for text in texts if text)
         parts = [MessagePart(role=Role.SYSTEM, content=system)] if system else []
         parts += [MessagePart(role=m.role, content=m.content) for m in messages[len(leading) :]]
         counted = [Message(role=part.role, content=part.content) for part in parts]
@@ -70,14 +70,14 @@ def messages_and_blocks(
     blocks: list[RenderedBlock] = []
 
     def block(text: str, layer: Layer, name: str) -> None:
-        made = RenderedBlock(
+        rendered_block = RenderedBlock(
             block_id=name,
             block_type=_BLOCK_OF[layer],
             priority=Priority.HIGH,
             rendered_content=text,
             token_estimate=estimator.estimate_text(text, hint),
         )
-        blocks.append(made)
+        blocks.append(rendered_block)
 
     for step in prepared.plan:
         if isinstance(step, Insert):
@@ -119,4 +119,4 @@ def _marked(text: str) -> str:
     first, *more = _BREAK.split(text)
     if not any(map(_poses, more)):
         return text
-    return first + "".join(f"| {each}" if _poses(each) else each for each in more)
+    return first + "".join(f"| {piece}" if _poses(piece) else piece for piece in more)

@@ -86,8 +86,8 @@ def texts_of(
     rules = merge({key: contexts[key] for key in contexts if key in SYSTEM})
     data = {key: contexts[key] for key in contexts if key not in SYSTEM}
     first = merge({key: data[key] for key in data if key in early})
-    asked = merge({key: data[key] for key in data if key not in early})
-    return InputTexts(rules, quote(first, locale), quote(asked, locale))
+    query_text = merge({key: data[key] for key in data if key not in early})
+    return InputTexts(rules, quote(first, locale), quote(query_text, locale))
 
 
 def compose(
@@ -117,26 +117,28 @@ def compose(
         else:
             steps.append(Insert(contexts.rules, Layer.RULES))
     before = [piece.before for piece in checkpoint_messages]
-    asked = _place(
+    query_position = _place(
         checkpoint_messages, lambda piece: piece.index is not None and piece.index == query
     )
     first = _place(checkpoint_messages, lambda piece: piece.is_said)
     loose = [
         text
-        for text, at in ((contexts.first, first), (contexts.asked, asked))
+        for text, at in ((contexts.first, first), (contexts.asked, query_position))
         if text and at is None
     ]
     if loose:
         steps.append(Insert("\n\n".join(loose), Layer.RETRIEVED, tuple(block_ids), Role.USER))
-    if contexts.asked and asked is not None:
-        before[asked] += f"{contexts.asked}\n\n"
+    if contexts.asked and query_position is not None:
+        before[query_position] += f"{contexts.asked}\n\n"
     if contexts.first and first is not None:
         before[first] = f"{contexts.first}\n\n{before[first]}"
     return steps + [_step(*pair) for pair in zip(checkpoint_messages, before, strict=True)]
 
 
-def _place(pieces: Sequence[PromptMessage], wanted: Callable[[PromptMessage], bool]) -> int | None:
-    return next((at for at, piece in enumerate(pieces) if wanted(piece)), None)
+def _place(
+    pieces: Sequence[PromptMessage], is_match: Callable[[PromptMessage], bool]
+) -> int | None:
+    return next((at for at, piece in enumerate(pieces) if is_match(piece)), None)
 
 
 def _step(piece: PromptMessage, before: str) -> Step:

@@ -32,10 +32,12 @@ class Notes:
     ) -> int:
         """Bring in the summary of what the cut of `out` leaves out; return its tokens."""
         groups = (out.line.groups[position] for position in out.cut.dropped)
-        gone = frozenset(item.n for group in groups for item in group.items if item.n is not None)
+        entries = frozenset(
+            item.n for group in groups for item in group.items if item.n is not None
+        )
         if out.line.below is not None:
-            gone = gone | out.line.below.entries if gone else out.line.below.entries
-        summary = sources.summary(gone) if gone else None
+            entries = entries | out.line.below.entries if entries else out.line.below.entries
+        summary = sources.summary(entries) if entries else None
         return 0 if summary is None else self.sum_up(contexts, summary, left)
 
     def sum_up(self, contexts: dict[str, str], summary: Material, left: int) -> int:

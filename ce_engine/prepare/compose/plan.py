@@ -34,12 +34,14 @@ def plan(
         id(item): position for position, group in enumerate(line.groups) for item in group.items
     }
     leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
-    gone = {id(item) for item in line.orphans}
-    gone |= {id(item) for position in out.cut.dropped for item in line.groups[position].items}
+    dropped_ids = {id(item) for item in line.orphans}
+    dropped_ids |= {
+        id(item) for position in out.cut.dropped for item in line.groups[position].items
+    }
     pieces = [
         _piece(out, item, place.get(id(item), -1), sources, short)
         for item in items[leading:]
-        if id(item) not in gone
+        if id(item) not in dropped_ids
     ]
     task = line.groups[line.task].items[0].index if line.task is not None else None
     plan = compose(

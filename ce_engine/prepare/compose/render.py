@@ -131,8 +131,8 @@ def left_out(steps: Sequence[Sequence[str]], locale: Locale) -> str:
     if not steps:
         return ""
     words, ids = TEMPLATES[locale], _named(list(dict.fromkeys(chain(*steps))), locale)
-    gone = words["gone"].format(groups=len(steps))
-    return entry(words["kept"].format(gone=gone, ids=ids) if ids else gone)
+    text = words["gone"].format(groups=len(steps))
+    return entry(words["kept"].format(gone=text, ids=ids) if ids else text)
 
 
 def fitted(
@@ -148,28 +148,28 @@ def fitted(
     Of the last one as much stays as there is room for: `part` gives the best of a text within so many
     characters. It is counted as a whole only a few times, however many documents there are.
     """
-    gone, short, tokens = 0, text, count(text)
-    while tokens > limit and gone < len(documents):
+    drop_count, short, tokens = 0, text, count(text)
+    while tokens > limit and drop_count < len(documents):
         over = tokens - limit
-        while over > 0 and gone < len(documents):
-            start, end, _ = documents[gone]
+        while over > 0 and drop_count < len(documents):
+            start, end, _ = documents[drop_count]
             over -= count(text[start:end])
-            gone += 1
-        short = _without(text, documents[:gone], count, locale)
+            drop_count += 1
+        short = _without(text, documents[:drop_count], count, locale)
         tokens = count(short)
     if tokens > limit:  # the notes may be what is too much
         return replaced(text, [(run[0][0], run[-1][1], "") for run in _runs(text, documents)])
-    while gone > 1:  # counts of the parts add up to more than the whole: who fits comes back
-        more = _without(text, documents[: gone - 1], count, locale)
+    while drop_count > 1:  # counts of the parts add up to more than the whole: who fits comes back
+        more = _without(text, documents[: drop_count - 1], count, locale)
         if count(more) > limit:
             break
-        gone, short = gone - 1, more
+        drop_count, short = drop_count - 1, more
     for room in (0.9, 0.6):  # a part may cost more than the whole does on the average
-        start, end, evidence_id = documents[gone - 1] if gone else (0, 0, "")
+        start, end, evidence_id = documents[drop_count - 1] if drop_count else (0, 0, "")
         left = int((limit - count(short)) * room * (end - start) / max(1, count(text[start:end])))
         best = part(text[start:end], left)
-        kept = [(start, end, f"{best} [… {short_id(evidence_id)}]")] if best else []
-        more = _without(text, documents[: gone - 1], count, locale, kept)
+        parts = [(start, end, f"{best} [… {short_id(evidence_id)}]")] if best else []
+        more = _without(text, documents[: drop_count - 1], count, locale, parts)
         if best and count(more) <= limit:
             return more
     return short
@@ -207,9 +207,9 @@ def _runs(text: str, documents: Sequence[Document]) -> list[list[Document]]:
 
 def _named(evidence_ids: Sequence[str], locale: Locale) -> str:
     """The last few ids, and how many there are beside them."""
-    named = [short_id(item) for item in evidence_ids[-NAMED_IDS:]]
-    ids = ", ".join(named)
-    more = len(evidence_ids) - len(named)
+    short_ids = [short_id(item) for item in evidence_ids[-NAMED_IDS:]]
+    ids = ", ".join(short_ids)
+    more = len(evidence_ids) - len(short_ids)
     return TEMPLATES[locale]["more"].format(ids=ids, more=more) if more > 0 else ids
 
 
@@ -233,8 +233,8 @@ def section(name: str, materials: Sequence[Material], locale: Locale) -> str:
     """A section of materials as marked lines under its heading; nothing without any."""
     if not materials:
         return ""
-    told = (entry(material.text) for material in materials)
-    return "\n".join([heading(TEMPLATES[locale][name]), *told])
+    lines = (entry(material.text) for material in materials)
+    return "\n".join([heading(TEMPLATES[locale][name]), *lines])
 
 
 def knowledge(snippets: Sequence[Snippet], locale: Locale, today: str = "") -> str:
@@ -283,8 +283,8 @@ def _head(snippet: Snippet) -> Header | None:
 def _day(snippet: Snippet, head: Header | None) -> str:
     if head is not None and head.day:
         return date.fromordinal(head.day).isoformat()
-    found = _DAY.match(snippet.at)
-    return found[0] if found else ""
+    match = _DAY.match(snippet.at)
+    return match[0] if match else ""
 
 
 def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
@@ -292,11 +292,11 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
         return snippet.text
     words = TEMPLATES[locale]
     source = short_line(snippet.name)
-    who = source or words.get(snippet.kind, snippet.kind)
+    label = source or words.get(snippet.kind, snippet.kind)
     if source:
-        who = tell_apart(source, (snippet.kind, words.get(snippet.kind)))
+        label = tell_apart(source, (snippet.kind, words.get(snippet.kind)))
     if source and snippet.kind in ("tool", "document"):
-        who = f"{words[snippet.kind]} {source}"
+        label = f"{words[snippet.kind]} {source}"
     text, speaker = snippet.text, ""
     if head is not None:
         text = text[head.start :] if head.day else text
@@ -306,10 +306,10 @@ def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
         bool(speaker) and not source and len(text) < len(snippet.text)
     )  # the text alone tells who
     if bare or (speaker and speaker == source.lower()):
-        who = ""
+        label = ""
     if snippet.evidence_id and not snippet.says_all:
-        who += f" ({words['evidence'].format(id=short_id(snippet.evidence_id))})"
-    return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
+        label += f" ({words['evidence'].format(id=short_id(snippet.evidence_id))})"
+    return entry(text, f"{label.lstrip()}: " if label else "", bare=bare)
 
 
 def tell_apart(name: str, own: Sequence[str | None]) -> str:
@@ -336,25 +336,25 @@ def excerpt(
     for position, sentence in enumerate(sentences):
         shared = len(query_terms.intersection(terms(sentence)))
         scored.append((-shared, position))
-    chosen: set[int] = set()
+    positions: set[int] = set()
     left = max_chars
     for _, position in sorted(scored):
         size = len(sentences[position]) + 2
         if size <= left:
-            chosen.add(position)
+            positions.add(position)
             left -= size
-    return tuple(sorted(chosen))
+    return tuple(sorted(positions))
 
 
 def _sentences(text: str) -> list[str]:
     return [match.group() for match in _SENTENCE.finditer(text)] or [text]
 
 
-def spans_of(text: str, chosen: Sequence[int]) -> list[tuple[int, int]]:
+def spans_of(text: str, positions: Sequence[int]) -> list[tuple[int, int]]:
     """Where these sentences of a text stand in it, from and to; those of neighbours as one."""
     places = [match.span() for match in _SENTENCE.finditer(text)] or [(0, len(text))]
     spans: list[tuple[int, int]] = []
-    for position in chosen:
+    for position in positions:
         begin, end = places[position]
         if spans and spans[-1][1] == begin:
             begin = spans.pop()[0]
@@ -362,12 +362,12 @@ def spans_of(text: str, chosen: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def some_of(text: str, chosen: Sequence[int]) -> str:
+def some_of(text: str, positions: Sequence[int]) -> str:
     """These sentences of a text, as one."""
     sentences = _sentences(text)
     parts: list[str] = []
     previous = -1
-    for position in chosen:
+    for position in positions:
         if position != previous + 1:
             parts.append("… ")
         parts.append(sentences[position])

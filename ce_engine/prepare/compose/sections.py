@@ -31,8 +31,8 @@ class Sections:
         locale = self._config.locale
         if name not in SYSTEM:
             return section(name, found, locale)
-        told = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
-        return rules(told, [m.text for m in found if m.source != CONSTRAINTS], locale)
+        constraints = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
+        return rules(constraints, [m.text for m in found if m.source != CONSTRAINTS], locale)
 
     def around(self, contexts: Mapping[str, str]) -> int:
         """What the places where contexts go out cost beside their text."""

@@ -51,29 +51,36 @@ def shorten_texts(
     worst first whichever message they are in; of the best of those the sentences stay that share
     most with what `query` gives (decision 6).
     """
-    made: dict[int | str, ShorterText] = {}
+    short_texts: dict[int | str, ShorterText] = {}
     may = [item for item in items if not (item.origin in SIGNED or item.more_call_ids)]
     texts = {item.index: sources.text(item) for item in may if item.index is not None}
     for index, text in texts.items():
         if text == "" and index in sources.saved:  # a replay, to which it is not given
-            made[index] = ShorterText("", RETRIEVED, sources.saved[index])
+            short_texts[index] = ShorterText("", RETRIEVED, sources.saved[index])
             over -= sources.saved[index]
-        elif over > 0 and (said := sources.said(text)):
+        elif over > 0 and (talk_spans := sources.said(text)):
             limit = sources.count(text) - over
-            texts[index] = _without_oldest(text, said, limit, sources.count, locale)
-            over -= _note(made, sources, index, text, texts[index], CONVERSATION)
+            texts[index] = _without_oldest(text, talk_spans, limit, sources.count, locale)
+            over -= _note(short_texts, sources, index, text, texts[index], CONVERSATION)
     spans = {index: sources.spans(text) for index, text in texts.items()} if over > 0 else {}
-    found = {index: each for index, each in _unquoted(spans).items() if each}
-    if found:
-        before, asked = [texts[index] for index in found], frozenset(sources.terms(query()))
+    documents_by_index = {
+        index: documents for index, documents in _unquoted(spans).items() if documents
+    }
+    if documents_by_index:
+        before, query_terms = (
+            [texts[index] for index in documents_by_index],
+            frozenset(sources.terms(query())),
+        )
 
         def part(text: str, chars: int) -> str:
-            return some_of(text, excerpt(text, asked, sources.terms, chars))
+            return some_of(text, excerpt(text, query_terms, sources.terms, chars))
 
-        after = _without_worst(before, [*found.values()], over, sources.count, locale, part)
-        for index, text, short in zip(found, before, after, strict=True):
-            _note(made, sources, index, text, short, RETRIEVED)
-    return made
+        after = _without_worst(
+            before, [*documents_by_index.values()], over, sources.count, locale, part
+        )
+        for index, text, short in zip(documents_by_index, before, after, strict=True):
+            _note(short_texts, sources, index, text, short, RETRIEVED)
+    return short_texts
 
 
 ShorterTexts = Mapping[int | str, ShorterText]
@@ -82,15 +89,15 @@ ShorterTexts = Mapping[int | str, ShorterText]
 
 def saved_in(items: Iterable[MessageItem], shorter: ShorterTexts) -> int:
     """Tokens that the shorter forms of these save."""
-    found = (shorter.get(item.key) for item in items) if shorter else ()
-    return sum(each.saved for each in found if each is not None)
+    short_texts = (shorter.get(item.key) for item in items) if shorter else ()
+    return sum(short_text.saved for short_text in short_texts if short_text is not None)
 
 
 def speaking(group: MessageGroup) -> MessageItem | None:
     """The message whose text is what a group says: its only one, or the only result of its call."""
     results = [item for item in group.items if item.is_tool_result]
-    found = group.items if len(group.items) == 1 else results
-    return found[0] if len(found) == 1 else None
+    items = group.items if len(group.items) == 1 else results
+    return items[0] if len(items) == 1 else None
 
 
 def may_be_shorter(group: MessageGroup) -> MessageItem | None:
@@ -105,7 +112,7 @@ def may_be_shorter(group: MessageGroup) -> MessageItem | None:
 
 
 def _note(
-    made: dict[int | str, ShorterText],
+    short_texts: dict[int | str, ShorterText],
     sources: CandidateSources,
     index: int,
     text: str,
@@ -115,30 +122,32 @@ def _note(
     """Note the shorter form of a text, where it is one; the tokens that it saves."""
     if short == text:
         return 0
-    known = made.get(index)
+    earlier_text = short_texts.get(index)
     saved = sources.saved.get(index, sources.count(text) - sources.count(short))
-    made[index] = ShorterText(short, reason, saved + (known.saved if known else 0))
+    short_texts[index] = ShorterText(
+        short, reason, saved + (earlier_text.saved if earlier_text else 0)
+    )
     return saved
 
 
 def _unquoted(spans: Mapping[int, Sequence[QuotedSpan]]) -> dict[int, list[QuotedSpan]]:
     """The documents in each text, but for those of which another text holds more than twice as much."""
     sizes: Tally[tuple[int, int]] = Tally()
-    for index, found in spans.items():
-        for span in found:
+    for index, documents in spans.items():
+        for span in documents:
             sizes[index, span.rank] += span.end - span.start
     most: dict[int, int] = {}
     for (_, rank), size in sizes.items():
         most[rank] = max(most.get(rank, 0), size)
     return {
-        index: [span for span in found if 2 * sizes[index, span.rank] >= most[span.rank]]
-        for index, found in spans.items()
+        index: [span for span in documents if 2 * sizes[index, span.rank] >= most[span.rank]]
+        for index, documents in spans.items()
     }
 
 
 def _without_worst(
     texts: Sequence[str],
-    found: Sequence[Sequence[QuotedSpan]],
+    spans_of_texts: Sequence[Sequence[QuotedSpan]],
     over: int,
     count: Count,
     locale: Locale,
@@ -149,7 +158,7 @@ def _without_worst(
     begin, border = 0, _BORDER
     while any(border in text for text in texts):  # texts of others may hold anything
         border = border.replace("and", "and and", 1)
-    for text, spans in zip(texts, found, strict=True):
+    for text, spans in zip(texts, spans_of_texts, strict=True):
         documents += ((-s.rank, -s.start - begin, s.end + begin, s.evidence_id) for s in spans)
         begin += len(text) + len(border)
     whole = border.join(texts)
@@ -159,10 +168,10 @@ def _without_worst(
 
 
 def _without_oldest(
-    text: str, said: Sequence[QuotedSpan], limit: int, count: Count, locale: Locale
+    text: str, talk_spans: Sequence[QuotedSpan], limit: int, count: Count, locale: Locale
 ) -> str:
     """The text without as many of the oldest messages in it as must go; the newest stays."""
-    talks = _talks(said)
+    talks = _talks(talk_spans)
     most = sum(map(len, talks)) - 1
     if most < 1:
         return text
@@ -179,10 +188,10 @@ def _without_oldest(
     return short if count(short) < count(text) else text
 
 
-def _talks(said: Sequence[QuotedSpan]) -> list[list[QuotedSpan]]:
+def _talks(talk_spans: Sequence[QuotedSpan]) -> list[list[QuotedSpan]]:
     """Messages that stand together; one that stands alone is what the prompt is about."""
     talks: list[list[QuotedSpan]] = []
-    for span in sorted(said, key=lambda span: span.start):
+    for span in sorted(talk_spans, key=lambda span: span.start):
         if talks and span.start - talks[-1][-1].end <= BETWEEN:
             talks[-1].append(span)
         else:
@@ -194,10 +203,10 @@ def _without_first(
     text: str, talks: Sequence[Sequence[QuotedSpan]], most: int, *, mark: str
 ) -> str:
     """The text without the first so many messages, and what stands between them; a mark is in their place."""
-    gone: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     for talk in talks:
         if most <= 0:
             break
-        gone.append((talk[0].start, talk[:most][-1].end, mark))
+        spans.append((talk[0].start, talk[:most][-1].end, mark))
         most -= len(talk)
-    return replaced(text, gone)
+    return replaced(text, spans)

@@ -52,7 +52,9 @@ class Alignment:
         from_known: leading messages of the line that were placed at once by their known places.
     """
 
-    def __init__(self, matcher: Matcher, known: Sequence[int], *, new_conversation: bool) -> None:
+    def __init__(
+        self, matcher: Matcher, known_places: Sequence[int], *, new_conversation: bool
+    ) -> None:
         self.matcher = matcher
         self.log = matcher.log
         self.novelties: dict[int, Novelty] = {}
@@ -61,7 +63,7 @@ class Alignment:
         if n == NEW and not new_conversation:
             self.anchor, n = self._find_question()
         if n != NEW:
-            self._place_older(known, n)
+            self._place_older(known_places, n)
 
     def _find_answer(self) -> tuple[int, int]:
         """The newest known answer of the list, and its entry."""
@@ -69,9 +71,9 @@ class Alignment:
         for j in range(len(line) - 1, -1, -1):
             if line[j].role != "assistant":
                 continue
-            found = self._not_earlier(j, earlier)
-            if found:
-                return j, found[0] if len(found) == 1 else self._best(j, found)
+            candidates = self._not_earlier(j, earlier)
+            if candidates:
+                return j, candidates[0] if len(candidates) == 1 else self._best(j, candidates)
         return -1, NEW
 
     def _not_earlier(self, j: int, earlier: EarlierAnswers) -> list[int]:
@@ -141,37 +143,37 @@ class Alignment:
         followed = any(self.matcher.same(c, j + 1) for c in near)
         return (run, same_id, same_lane, followed, m.calls == entry.calls), whole
 
-    def _place_older(self, known: Sequence[int], n: int) -> None:
+    def _place_older(self, known_places: Sequence[int], n: int) -> None:
         matcher, parents = self.matcher, self.log.parents
         matcher.take(self.anchor, n)
         parent = parents[n]
         for j in range(self.anchor - 1, -1, -1):
-            if j < len(known):
-                if self._is_path(known[: j + 1], parent):
+            if j < len(known_places):
+                if self._is_path(known_places[: j + 1], parent):
                     return
-                known = ()
+                known_places = ()
             if parent >= 0 and parent not in matcher.used and matcher.same(parent, j):
                 n, parent = parent, parents[parent]
                 matcher.take(j, n)
-            elif (found := self._find_older(j, parent, below=n)) is not None:
-                n = found
+            elif (older_entry := self._find_older(j, parent, below=n)) is not None:
+                n = older_entry
                 matcher.take(j, n)
                 if parent < 0 or matcher.is_ancestor(n, parent):
                     parent = parents[n]
             else:
                 self._insert(j)
 
-    def _is_path(self, known: Sequence[int], n: int) -> bool:
+    def _is_path(self, known_places: Sequence[int], n: int) -> bool:
         """Place the rest of the line at once if its known places are the path of `n`.
 
         They are compared with the path, not believed: they change the cost, never the answer.
         """
-        above = map(self.log.parents.__getitem__, known[1:])
-        if known[-1] != n or list(above) != known[:-1]:
+        above = map(self.log.parents.__getitem__, known_places[1:])
+        if known_places[-1] != n or list(above) != known_places[:-1]:
             return False
-        self.matcher.places[: len(known)] = known
-        self.matcher.used.update(known)
-        self.from_known = len(known)
+        self.matcher.places[: len(known_places)] = known_places
+        self.matcher.used.update(known_places)
+        self.from_known = len(known_places)
         return True
 
     def _find_older(self, j: int, parent: int, below: int) -> int | None:
@@ -179,17 +181,17 @@ class Alignment:
         n = self.matcher.by_host_id(j)
         if n is not None:
             return n if self.matcher.same(n, j) else None  # the same id, other content: an edit
-        found = self.matcher.candidates(j, below) or self.matcher.candidates(j)
-        return self._nearest(found, parent) if found else None
+        candidates = self.matcher.candidates(j, below) or self.matcher.candidates(j)
+        return self._nearest(candidates, parent) if candidates else None
 
     def _nearest(self, candidates: list[int], n: int) -> int:
         """The candidate beside `n` (below it on another branch), else nearest above it, else the newest."""
         for c in candidates:
             if c > n and self.matcher.is_ancestor(n, c):
                 return c
-        wanted = set(candidates)
+        candidate_set = set(candidates)
         while n >= candidates[-1]:
-            if n in wanted:
+            if n in candidate_set:
                 return n
             n = self.log.parents[n]
         return candidates[0]

@@ -44,10 +44,10 @@ class EarlierLanes:
     def answered(self, root: int) -> list[int]:
         """The entries of a lane; found out again only when it changed."""
         touched = self.log.touched(root)
-        known = self.log.answered.get(root)
-        if known is None or known[0] != touched:
-            known = self.log.answered[root] = (touched, self._answered(root))
-        return known[1]
+        record = self.log.answered.get(root)
+        if record is None or record[0] != touched:
+            record = self.log.answered[root] = (touched, self._answered(root))
+        return record[1]
 
     def roots(self) -> Iterator[int]:
         """The first entries of the lanes, newest first."""
@@ -80,12 +80,12 @@ class EarlierLanes:
         results = list(self.log.results(n))
         for call in entries[n].calls:
             # A result that answers no call by its id was stored under ids the host changed.
-            found = next((r for r in results if entries[r].call_id == call), None)
-            if found is None:
+            result = next((r for r in results if entries[r].call_id == call), None)
+            if result is None:
                 strays = (r for r in results if entries[r].call_id not in entries[n].calls)
-                found = next(strays, None)
-            if found is None:
+                result = next(strays, None)
+            if result is None:
                 return []
-            results.remove(found)
-            group.append(found)
+            results.remove(result)
+            group.append(result)
         return group

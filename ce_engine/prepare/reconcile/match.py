@@ -154,24 +154,24 @@ class Matcher:
     def candidates(self, j: int, below: int | None = None) -> list[int]:
         """Unused entries that message `j` may be, newest first; `below` asks for older ones."""
         m, log = self.line[j], self.log
-        found = self._unused(log.by_key(m.key), m, below)
+        entries = self._unused(log.by_key(m.key), m, below)
         if m.role == "assistant":
             loose = self._unused(log.by_loose_key(m.loose_key), m, below)
-            rewritten = [n for n in loose if n not in found and self.rewritten(n, j)]
-            found = sorted([*found, *rewritten], reverse=True) if rewritten else found
-        return found
+            rewritten = [n for n in loose if n not in entries and self.rewritten(n, j)]
+            entries = sorted([*entries, *rewritten], reverse=True) if rewritten else entries
+        return entries
 
     def _unused(
         self, entries: Sequence[int], m: IncomingMessage, below: int | None = None
     ) -> list[int]:
-        found: list[int] = []
+        matches: list[int] = []
         i = len(entries) if below is None else bisect_left(entries, below)
-        while i > 0 and len(found) < CANDIDATES:
+        while i > 0 and len(matches) < CANDIDATES:
             i -= 1
             n = entries[i]
             if n not in self.used and self.compatible(n, m):
-                found.append(n)
-        return found
+                matches.append(n)
+        return matches
 
     def by_host_id(self, j: int, after: int = NEW) -> int | None:
         """The unused entry with the framework's id of message `j`, whatever it says.
@@ -288,5 +288,5 @@ class Matcher:
 
     def _has_result(self, n: int, result: IncomingMessage) -> bool:
         """Whether `n` is the call that this result was stored under."""
-        stored = (self.log.entries[r] for r in self.log.results(n))
-        return any(e.key == result.key and e.call_id == result.call_id for e in stored)
+        results = (self.log.entries[r] for r in self.log.results(n))
+        return any(e.key == result.key and e.call_id == result.call_id for e in results)

@@ -21,27 +21,27 @@ class NewestTurn:
         self.flags = flags
         self.anchor = NEW if alignment.anchor < 0 else self.matcher.places[alignment.anchor]
         self.last = len(self.matcher.line) - 1
-        current = stored = self.anchor
+        current = stored_entry = self.anchor
         fresh = False
         for j in range(alignment.anchor + 1, self.last + 1):
-            n = self._find(j, current, stored, fresh=fresh)
+            n = self._find(j, current, stored_entry, fresh=fresh)
             if n is not None:
                 self.matcher.take(j, n)
-                current = stored = n
+                current = stored_entry = n
             else:
-                alignment.novelties[j] = self._novelty(j, stored, current)
+                alignment.novelties[j] = self._novelty(j, stored_entry, current)
                 fresh, current = True, NEW
 
-    def _find(self, j: int, current: int, stored: int, *, fresh: bool) -> int | None:
-        n = self._by_facts(j, stored)
+    def _find(self, j: int, current: int, stored_entry: int, *, fresh: bool) -> int | None:
+        n = self._by_facts(j, stored_entry)
         if n is None and not fresh:
             n = self._start() if current == NEW else self._follows(j, current)
         return self._said_elsewhere(j) if n is None else n
 
-    def _by_facts(self, j: int, stored: int) -> int | None:
+    def _by_facts(self, j: int, stored_entry: int) -> int | None:
         """The entry that the adapter's hint or the framework's id says."""
         hint = self.flags.retry_of if j == self.last else None
-        for n in (hint, self.matcher.by_host_id(j, after=stored)):
+        for n in (hint, self.matcher.by_host_id(j, after=stored_entry)):
             if n is not None and n not in self.matcher.used and self.matcher.same(n, j):
                 return n
         return None
@@ -113,13 +113,13 @@ class NewestTurn:
         author = self.matcher.line[j].author
         if author is None or author == self.matcher.reader.agent:
             return None
-        found = (n for n in self.matcher.candidates(j) if n > self.anchor)
-        return min((n for n in found if self.log.entries[n].role == "assistant"), default=None)
+        candidates = (n for n in self.matcher.candidates(j) if n > self.anchor)
+        return min((n for n in candidates if self.log.entries[n].role == "assistant"), default=None)
 
-    def _novelty(self, j: int, stored: int, current: int) -> Novelty:
+    def _novelty(self, j: int, stored_entry: int, current: int) -> Novelty:
         """How new message `j` relates to what already follows its predecessor."""
         matcher, m = self.matcher, self.matcher.line[j]
-        edited = matcher.by_host_id(j, after=stored)
+        edited = matcher.by_host_id(j, after=stored_entry)
         if edited is not None or current == NEW:
             return Novelty(replaces=edited)
         if m.role == "assistant":

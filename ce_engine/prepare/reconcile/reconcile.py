@@ -91,10 +91,13 @@ def settle(place: int | None, added: Sequence[int]) -> int | None:
     return place if place is None or place >= 0 else added[~place]
 
 
-def settled_places(found: Reconciliation, added: Sequence[int]) -> list[int | None]:
+def settled_places(reconciliation: Reconciliation, added: Sequence[int]) -> list[int | None]:
     """Where all messages sit; before the first new one there is nothing to settle."""
-    first = found.new[0].index if found.new else len(found.positions)
-    return [*found.positions[:first], *(settle(n, added) for n in found.positions[first:])]
+    first = reconciliation.new[0].index if reconciliation.new else len(reconciliation.positions)
+    return [
+        *reconciliation.positions[:first],
+        *(settle(n, added) for n in reconciliation.positions[first:]),
+    ]
 
 
 def reconcile(
@@ -130,23 +133,23 @@ def reconcile(
     places = cast("list[int]", [*map(known.__getitem__, begins)])  # instructions alone have none
     alignment = Alignment(matcher, places, new_conversation=flags.new_conversation)
     NewestTurn(alignment, flags)
-    found = _Assembly(alignment, known).found
-    found.line = matcher.at
-    found.lane = _lane(log, found)
+    reconciliation = _Assembly(alignment, known).found
+    reconciliation.line = matcher.at
+    reconciliation.lane = _lane(log, reconciliation)
     if not flags.new_conversation:
-        _bring_in(matcher, flags, found)
-    return found
+        _bring_in(matcher, flags, reconciliation)
+    return reconciliation
 
 
 class _Assembly:
     """Goes through the list once in the host's order, so that the log's order is the host's."""
 
-    def __init__(self, alignment: Alignment, known: Sequence[int | None]) -> None:
+    def __init__(self, alignment: Alignment, known_places: Sequence[int | None]) -> None:
         self.matcher = matcher = alignment.matcher
         self.novelties = alignment.novelties
         self.j = alignment.from_known
         start = matcher.at[self.j - 1] + 1 if self.j else 0
-        self.found = Reconciliation(list(known[:start]), ambiguous=matcher.ambiguous)
+        self.found = Reconciliation(list(known_places[:start]), ambiguous=matcher.ambiguous)
         self.own = self.found.positions[-1] if start else None
         self.results = ToolResultLinks(matcher.log, self.found.positions)
         for i in range(start, len(matcher.incoming)):
@@ -168,11 +171,11 @@ class _Assembly:
 
     def _result(self, i: int) -> int:
         incoming, own = self.matcher.incoming, self.own
-        asked = incoming[self.matcher.at[self.j - 1]].calls if self.j else ()
-        if own is not None and own < 0 and asked:
+        calls = incoming[self.matcher.at[self.j - 1]].calls if self.j else ()
+        if own is not None and own < 0 and calls:
             return self._add(i, own)
-        stored = own if asked and own is not None else None
-        n, call = self.results.match(incoming[i], stored, asked, self._below())
+        stored_call = own if calls and own is not None else None
+        n, call = self.results.match(incoming[i], stored_call, calls, self._below())
         if call is not None and call != own:
             self.found.tip = call  # an orphan at the end: the turn goes on from its call
         return n if n != NEW else self._add(i, call, Novelty(aside=call is None))
@@ -188,22 +191,22 @@ class _Assembly:
         return ~(len(self.found.new) - 1)
 
 
-def _lane(log: MessageForest, found: Reconciliation) -> int | None:
+def _lane(log: MessageForest, reconciliation: Reconciliation) -> int | None:
     """The place where the tip's lane starts."""
-    place = found.tip
+    place = reconciliation.tip
     while place is not None and place < 0:
-        parent = found.new[~place].parent
+        parent = reconciliation.new[~place].parent
         if parent is None:
             return place
         place = parent
     return None if place is None else log.root(place)
 
 
-def _bring_in(matcher: Matcher, flags: ReconcileFlags, found: Reconciliation) -> None:
+def _bring_in(matcher: Matcher, flags: ReconcileFlags, reconciliation: Reconciliation) -> None:
     """Offer earlier lanes if the host sends nothing of what was said before its newest message."""
     log, line = matcher.log, matcher.line
     task = next((j for j in range(len(line) - 1, -1, -1) if _is_task(line[j])), None)
-    if task is None or _sends_history(matcher, found, task):
+    if task is None or _sends_history(matcher, reconciliation, task):
         return
     own = matcher.places[task]
     lanes = EarlierLanes(
@@ -215,16 +218,16 @@ def _bring_in(matcher: Matcher, flags: ReconcileFlags, found: Reconciliation) ->
     newest = next(lanes.roots(), None)
     if newest is None:
         return
-    found.bring = lanes
+    reconciliation.bring = lanes
     if had_history(log, newest):
-        found.ambiguous.append(Ambiguity.RESET)
+        reconciliation.ambiguous.append(Ambiguity.RESET)
 
 
 def _is_task(m: IncomingMessage) -> bool:
     return m.origin == Origin.TASK if m.origin else m.role == "user"
 
 
-def _sends_history(matcher: Matcher, found: Reconciliation, task: int) -> bool:
+def _sends_history(matcher: Matcher, reconciliation: Reconciliation, task: int) -> bool:
     """Whether the list holds anything that was said before its task message, or an answer or a summary."""
     places, parents = matcher.places, matcher.log.parents
     if places[task] != NEW and parents[places[task]] >= 0:
@@ -233,7 +236,7 @@ def _sends_history(matcher: Matcher, found: Reconciliation, task: int) -> bool:
         follows = places[j] == NEW or parents[places[j]] == places[j - 1]
         if not matcher.line[j].calls or not follows:
             return True  # not this turn's tool calls: the task of this turn was cut away
-    before = islice(found.positions, matcher.at[task])
+    before = islice(reconciliation.positions, matcher.at[task])
     if any(n is not None and n >= 0 for n in before):
         return True
     line = islice(matcher.line, task)

@@ -59,12 +59,12 @@ class ToolResultLinks:
         """The entries that are taken: at the first result those of the messages before it."""
         return {n for n in self._placed if n is not None}
 
-    def _stored_id(self, call: int, call_id: str | None, asked: Sequence[str]) -> str | None:
+    def _stored_id(self, call: int, call_id: str | None, call_ids: Sequence[str]) -> str | None:
         """The id that the call had when it was stored: the same position among the calls."""
         calls = self.log.entries[call].calls
-        if call_id is None or call_id in calls or len(calls) != len(asked):
+        if call_id is None or call_id in calls or len(calls) != len(call_ids):
             return call_id
-        return calls[asked.index(call_id)]
+        return calls[call_ids.index(call_id)]
 
     def _find(self, m: IncomingMessage, call: int | None, ids: Ids, below: int | None) -> int:
         if call is None:
@@ -82,16 +82,16 @@ class ToolResultLinks:
         """The result of the call with this id and content; else with this content where an id is missing."""
         entries = self.log.entries
         equal = [r for r in self._unused(call) if entries[r].key == key]
-        named = [r for r in equal if entries[r].call_id in ids]
+        matches = [r for r in equal if entries[r].call_id in ids]
         nameless = equal if None in ids else [r for r in equal if entries[r].call_id is None]
-        return next(iter(named or nameless), NEW)
+        return next(iter(matches or nameless), NEW)
 
     def _has_room(self, call: int, ids: Ids) -> bool:
         """Whether the call still waits for a result that this one can be."""
-        asked, there = self._counted(call)
+        call_counts, there = self._counted(call)
         if None in ids:
-            return there.total() < asked.total()
-        return sum(there[i] for i in ids) < sum(asked[i] for i in ids)
+            return there.total() < call_counts.total()
+        return sum(there[i] for i in ids) < sum(call_counts[i] for i in ids)
 
     def _counted(self, call: int) -> tuple[Counter[str | None], Counter[str | None]]:
         """The ids that a message asks for and those of the results that it has, counted once a list."""

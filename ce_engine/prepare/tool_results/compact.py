@@ -91,36 +91,36 @@ def assemble_compact(
 
     No result refers to what does not stand above it as it is, or as what it changed.
     """
-    shown: Collection[Key] | None = None
+    shown_keys: Collection[Key] | None = None
     for _ in range(PASSES):
         if results is None:
             break
-        forms = settled(items, results, shown)
+        forms = settled(items, results, shown_keys)
         formed = [_in_form(item, forms) for item in items] if forms else items
         outcome = assemble(formed, sources=_in_forms(sources, forms) if forms else sources)
         if not forms:
             return items, outcome
-        whole, gone = _whole(outcome), _gone(outcome)
-        if all(_holds(each, form, whole) for each, form in forms.items() if each not in gone):
+        whole, dropped_keys = _whole(outcome), _gone(outcome)
+        if all(_holds(key, form, whole) for key, form in forms.items() if key not in dropped_keys):
             return formed, _told(outcome, forms, formed)
-        shown = whole
+        shown_keys = whole
     return items, assemble(items, sources=sources)
 
 
 def settled(
-    items: Sequence[MessageItem], results: ResultTexts, shown: Collection[Key] | None = None
+    items: Sequence[MessageItem], results: ResultTexts, shown_keys: Collection[Key] | None = None
 ) -> Forms:
     """The form of every result that has one.
 
     Args:
         items: the line.
         results: answers what is asked of them.
-        shown: the results that go out whole, or as a form of it; the others are left as they are, and
+        shown_keys: the results that go out whole, or as a form of it; the others are left as they are, and
             nothing refers to them. `None` is all.
     """
     state = _Settling(results)
     for item, call in _with_calls(items, results):
-        is_open = shown is None or item.key in shown
+        is_open = shown_keys is None or item.key in shown_keys
         state.take(item, call, is_open=is_open)
     return state.forms
 
@@ -143,9 +143,11 @@ class _Settling:
         text = self.results.text(item)
         result = Result(item.key, item.n, text, call, self.results.evidence(item))
         is_plain = not (item.error or item.more_call_ids or self.results.is_media(item))
-        given = self.results.given.get(item.index) if item.index is not None else None
+        archived_form = self.results.given.get(item.index) if item.index is not None else None
         if is_open and is_plain and result.is_plain:
-            form = self._form(result) if given is None else self._again(result, *given)
+            form = (
+                self._form(result) if archived_form is None else self._again(result, *archived_form)
+            )
             if form is not None:
                 self.forms[item.key] = form
             if form is None or form.kind != SELECTED:
@@ -173,21 +175,23 @@ class _Settling:
         if not kind:
             return None
         former, above = self.results.former, self._at.get(-1 if base is None else base)
-        made = None
+        form = None
         if above is not None:
             make = former.changed if kind == CHANGED else former.repeated
-            made = make(result, above, 0)
+            form = make(result, above, 0)
         elif kind == COMPACT or base is None:
-            made = former.facts(result).form
-        text = result.text if made is None else made.text
+            form = former.facts(result).form
+        text = result.text if form is None else form.text
         return Form(kind, text, saved, above.key if above else None)
 
     def _same_thing(self, facts: ResultFacts) -> Iterator[Result]:
         """The newest result of each thing that this one may tell of, the newest first."""
-        found = {known[0].key: known for each in facts.ids if (known := self._things.get(each))}
-        for known in sorted(found.values(), key=lambda each: -each[0].n):
-            if facts.is_of(known[1]):
-                yield known[0]
+        pairs = {
+            pair[0].key: pair for identity in facts.ids if (pair := self._things.get(identity))
+        }
+        for pair in sorted(pairs.values(), key=lambda pair: -pair[0].n):
+            if facts.is_of(pair[1]):
+                yield pair[0]
 
     def _is_newest(self, base: Result) -> bool:
         """Whether the words by which a reference names it mean it, and no later one."""
@@ -207,21 +211,21 @@ def _with_calls(
     items: Sequence[MessageItem], results: ResultTexts
 ) -> Iterator[tuple[MessageItem, ToolRequest]]:
     """The results of the line, each with the call that it answers."""
-    asked: dict[str, ToolRequest] = {}
+    calls_by_id: dict[str, ToolRequest] = {}
     for item in items:
         if item.calls:
-            asked = dict(zip(item.calls, results.calls(item), strict=False))
-        if item.is_tool_result and item.n is not None and (item.call_id or "") in asked:
-            yield item, asked[item.call_id or ""]
+            calls_by_id = dict(zip(item.calls, results.calls(item), strict=False))
+        if item.is_tool_result and item.n is not None and (item.call_id or "") in calls_by_id:
+            yield item, calls_by_id[item.call_id or ""]
 
 
 def saved_by_kind(outcome: Outcome) -> dict[str, int]:
     """Tokens that the forms of the results that go out save, by kind."""
-    found, gone = dict[str, int](), _gone(outcome)
+    tokens_by_kind, dropped_keys = dict[str, int](), _gone(outcome)
     for key, form in outcome.forms.items():
-        if key not in gone:
-            found[form.kind] = found.get(form.kind, 0) + form.saved
-    return found
+        if key not in dropped_keys:
+            tokens_by_kind[form.kind] = tokens_by_kind.get(form.kind, 0) + form.saved
+    return tokens_by_kind
 
 
 def _in_form(item: MessageItem, forms: Forms) -> MessageItem:
@@ -253,8 +257,8 @@ def _whole(outcome: Outcome) -> frozenset[Key]:
 
 def _gone(outcome: Outcome) -> frozenset[Key]:
     groups = outcome.line.groups
-    gone = [item for position in outcome.cut.dropped for item in groups[position].items]
-    return frozenset(item.key for item in [*gone, *outcome.line.orphans])
+    items = [item for position in outcome.cut.dropped for item in groups[position].items]
+    return frozenset(item.key for item in [*items, *outcome.line.orphans])
 
 
 def _holds(key: Key, form: Form, whole: Collection[Key]) -> bool:
@@ -264,10 +268,10 @@ def _holds(key: Key, form: Form, whole: Collection[Key]) -> bool:
 
 def _told(outcome: Outcome, forms: Forms, items: Sequence[MessageItem]) -> Outcome:
     """The outcome with the forms in its plan, and what they save told."""
-    gone = _gone(outcome)
+    dropped_keys = _gone(outcome)
     outcome.forms = forms
     outcome.plan = [_formed(step, forms) for step in outcome.plan]
-    went = {item.key: item for item in items if item.key in forms and item.key not in gone}
+    went = {item.key: item for item in items if item.key in forms and item.key not in dropped_keys}
     outcome.unchanged = outcome.unchanged and not went
     outcome.shortened += len(went)
     outcome.before += sum(

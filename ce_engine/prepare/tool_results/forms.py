@@ -120,8 +120,8 @@ class ResultFacts:
         """Whether both tell of one thing: an id is the same, none differs, and most fields are there."""
         if not (self.names and earlier.names and self.ids & earlier.ids):
             return False
-        known = earlier.own_ids
-        if any(known.get(name, value) != value for name, value in self.own_ids.items()):
+        earlier_ids = earlier.own_ids
+        if any(earlier_ids.get(name, value) != value for name, value in self.own_ids.items()):
             return False
         return 2 * len(self.names & earlier.names) >= len(self.names)
 
@@ -163,15 +163,15 @@ class FormMaker:
             old, new = read(base.text), read(result.text)
             if not (isinstance(old, dict) and isinstance(new, dict)):
                 return None
-            other, gone = changed(old, new)
-            if not other and not gone:
+            other, missing = changed(old, new)
+            if not other and not missing:
                 return self.repeated(result, base, depth)
-            words, said = _WORDS[self.locale], compact(other)
-            if said is None:
+            words, compact_text = _WORDS[self.locale], compact(other)
+            if compact_text is None:
                 return None
-            text = words[CHANGED].format(call=base.label, json=said)
-            if gone:
-                text += words["gone"].format(names=", ".join(gone))
+            text = words[CHANGED].format(call=base.label, json=compact_text)
+            if missing:
+                text += words["gone"].format(names=", ".join(missing))
             return self._worth(result, Form(CHANGED, text, 0, base.key, depth))
 
         key = (CHANGED, result.n, base.n, base.key, depth)
@@ -193,22 +193,26 @@ class FormMaker:
         names = frozenset(value) if isinstance(value, dict) else frozenset[str]()
         return ResultFacts(frozenset(args.items() | own.items()), own, names, form, tokens)
 
-    def _alone(self, result: Result, tokens: int, said: str | None) -> Form | None:
+    def _alone(self, result: Result, tokens: int, compact_text: str | None) -> Form | None:
         """The form that refers to nothing above."""
-        saved = tokens - self.count(said) if said is not None else 0
+        saved = tokens - self.count(compact_text) if compact_text is not None else 0
         if tokens - saved > LONG and self.fetches and result.evidence_id:
-            asked = f"{self.question(result.n)} {result.label}"
-            text = selected(result.text, frozenset(self.terms(asked)), self.terms, self.locale)
+            question = f"{self.question(result.n)} {result.label}"
+            text = selected(result.text, frozenset(self.terms(question)), self.terms, self.locale)
             text = text.replace("{id}", result.evidence_id, 1)
             return Form(SELECTED, text, tokens - self.count(text))
-        return Form(COMPACT, said, saved) if said is not None and saved >= LEAST else None
+        return (
+            Form(COMPACT, compact_text, saved)
+            if compact_text is not None and saved >= LEAST
+            else None
+        )
 
     def _once(self, key: tuple[Any, ...], of: tuple[str, ...], make: Callable[[], T]) -> T:
-        found, mark = self.known.get(key), hash(of)
-        if found is None or found[0] != mark:
-            found = self.known[key] = mark, make()
-        made: T = found[1]
-        return made
+        entry, mark = self.known.get(key), hash(of)
+        if entry is None or entry[0] != mark:
+            entry = self.known[key] = mark, make()
+        value: T = entry[1]
+        return value
 
 
 def is_fetch(name: object) -> bool:

@@ -52,19 +52,19 @@ def compact(value: Any) -> str | None:
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What of `new` is not as in `old`, objects inside by their own fields; and the paths that are gone."""
     other: dict[str, Any] = {}
-    gone = [name for name in old if name not in new]
+    missing = [name for name in old if name not in new]
     for name, value in new.items():
-        known = old.get(name)
-        if name in old and known == value and type(known) is type(value):
+        old_value = old.get(name)
+        if name in old and old_value == value and type(old_value) is type(value):
             continue
-        if isinstance(value, dict) and isinstance(known, dict):
-            inside, lost = changed(known, value)
-            gone += [f"{name}.{each}" for each in lost]
+        if isinstance(value, dict) and isinstance(old_value, dict):
+            inside, missing_inside = changed(old_value, value)
+            missing += [f"{name}.{path}" for path in missing_inside]
             if inside:
                 other[name] = inside
         else:
             other[name] = value
-    return other, gone
+    return other, missing
 
 
 def _literal(text: str) -> str:
@@ -72,10 +72,10 @@ def _literal(text: str) -> str:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("an object has two fields of one name")
-    return found
+    return fields
 
 
 def _has_header(value: Any) -> bool:
@@ -89,10 +89,10 @@ def _has_header(value: Any) -> bool:
 
 def _tabled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _tabled(each) for name, each in value.items()}
+        return {name: _tabled(item) for name, item in value.items()}
     if not isinstance(value, list):
         return value
-    plain = [_tabled(each) for each in value]
+    plain = [_tabled(item) for item in value]
     table = _table(value)
     return plain if table is None or len(written(table)) >= len(written(plain)) else table
 
@@ -101,33 +101,33 @@ def _table(value: list[Any]) -> dict[str, Any] | None:
     """The header and rows of alike objects, or of lists of them; `None` for anything else."""
     objects = list(_objects(value))
     names = list(objects[0]) if objects and all(objects) else []
-    if len(objects) < 2 or not names or any(each.keys() != set(names) for each in objects):
+    if len(objects) < 2 or not names or any(item.keys() != set(names) for item in objects):
         return None
     first = objects[0]
-    shared = [n for n in names if all(_same(each[n], first[n]) for each in objects)]
+    shared = [n for n in names if all(_same(item[n], first[n]) for item in objects)]
     columns = [n for n in names if n not in shared]
 
-    def row(each: Any) -> Any:
-        if isinstance(each, list):
-            return [row(inner) for inner in each]
-        fields = _flat(each)
+    def row(item: Any) -> Any:
+        if isinstance(item, list):
+            return [row(inner) for inner in item]
+        fields = _flat(item)
         return [_tabled(fields[name]) for name in columns]
 
     every = {EVERY: {name: _tabled(first[name]) for name in shared}} if shared else {}
-    return {**every, COLUMNS: columns, ROWS: [row(each) for each in value]}
+    return {**every, COLUMNS: columns, ROWS: [row(item) for item in value]}
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one == other and type(one) is type(other)
+def _same(value: Any, other: Any) -> bool:
+    return value == other and type(value) is type(other)
 
 
 def _objects(value: list[Any]) -> Iterator[dict[str, Any]]:
     """The objects of a list, or of a list of lists, with objects inside flattened; an empty one for others."""
-    for each in value:
-        if isinstance(each, dict):
-            yield _flat(each)
-        elif isinstance(each, list) and each and all(isinstance(inner, dict) for inner in each):
-            yield from map(_flat, each)
+    for item in value:
+        if isinstance(item, dict):
+            yield _flat(item)
+        elif isinstance(item, list) and item and all(isinstance(inner, dict) for inner in item):
+            yield from map(_flat, item)
         else:
             yield {}
 
@@ -136,17 +136,17 @@ def _flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """The fields of an object and of those inside it, by their paths; names with dots are no paths."""
     if any("." in name for name in _names(value)):
         return dict(value)
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        if isinstance(each, dict) and each:
-            found |= _flat(each, f"{before}{name}.")
+    fields: dict[str, Any] = {}
+    for name, item in value.items():
+        if isinstance(item, dict) and item:
+            fields |= _flat(item, f"{before}{name}.")
         else:
-            found[f"{before}{name}"] = each
-    return found
+            fields[f"{before}{name}"] = item
+    return fields
 
 
 def _names(value: Mapping[str, Any]) -> Iterator[str]:
-    for name, each in value.items():
+    for name, item in value.items():
         yield name
-        if isinstance(each, dict):
-            yield from _names(each)
+        if isinstance(item, dict):
+            yield from _names(item)

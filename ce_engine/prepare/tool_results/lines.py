@@ -29,44 +29,46 @@ def lines_of(text: str) -> list[str]:
     """The lines of a result; of a JSON list its elements, of a JSON object its fields."""
     value = read(text)
     if isinstance(value, list):
-        return [written(each) for each in value]
+        return [written(item) for item in value]
     if isinstance(value, dict):
-        return [f"{written(name)}: {written(each)}" for name, each in value.items()]
+        return [f"{written(name)}: {written(item)}" for name, item in value.items()]
     return text.splitlines() or [text]
 
 
 def selected(
-    text: str, asked: frozenset[str], terms: Callable[[str], Sequence[str]], locale: Locale
+    text: str, query_terms: frozenset[str], terms: Callable[[str], Sequence[str]], locale: Locale
 ) -> str:
-    """The lines that share most with what was `asked`; `{id}` stands for where all of them are."""
+    """The lines that share most with the `query_terms`; `{id}` stands for where all of them are."""
     lines = lines_of(text)
-    chosen = _chosen(lines, asked, terms)
-    note = _WORDS[locale].format(total=len(lines), shown=len(chosen), some=min(SOME, len(lines)))
-    return "\n".join([note, *numbered(lines, chosen)])
+    positions = _chosen(lines, query_terms, terms)
+    note = _WORDS[locale].format(total=len(lines), shown=len(positions), some=min(SOME, len(lines)))
+    return "\n".join([note, *numbered(lines, positions)])
 
 
-def numbered(lines: Sequence[str], chosen: Sequence[int], most: int = LINE_CHARS) -> Iterator[str]:
+def numbered(
+    lines: Sequence[str], positions: Sequence[int], most: int = LINE_CHARS
+) -> Iterator[str]:
     """Lines with their numbers, from 1, and a mark where some are left out between them."""
     before = -1
-    for at in chosen:
+    for at in positions:
         if at != before + 1:
             yield "…"
         line, before = lines[at], at
         yield f"{at + 1}: {line if len(line) <= most else line[:most] + '…'}"
-    if chosen and chosen[-1] < len(lines) - 1:
+    if positions and positions[-1] < len(lines) - 1:
         yield "…"
 
 
 def _chosen(
-    lines: Sequence[str], asked: frozenset[str], terms: Callable[[str], Sequence[str]]
+    lines: Sequence[str], query_terms: frozenset[str], terms: Callable[[str], Sequence[str]]
 ) -> list[int]:
-    shared = [len(asked.intersection(terms(line[:LINE_CHARS]))) for line in lines]
+    shared = [len(query_terms.intersection(terms(line[:LINE_CHARS]))) for line in lines]
     ends = {*range(min(HEAD, len(lines))), *range(max(0, len(lines) - TAIL), len(lines))}
-    found, left = set[int](), SHOWN_CHARS
+    positions, left = set[int](), SHOWN_CHARS
     for at in sorted(range(len(lines)), key=lambda n: (n not in ends, -shared[n], n)):
         size = min(len(lines[at]), LINE_CHARS) + 8
         if size > left:
             break
-        found.add(at)
+        positions.add(at)
         left -= size
-    return sorted(found)
+    return sorted(positions)

@@ -18,11 +18,11 @@ NAMING = 4
 def words_in(value: Any) -> Iterator[str]:
     """The values in a call's arguments that are long enough to name something."""
     if isinstance(value, dict):
-        for each in value.values():
-            yield from words_in(each)
+        for item in value.values():
+            yield from words_in(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from words_in(each)
+        for item in value:
+            yield from words_in(item)
     elif value is not None and not isinstance(value, bool):
         word = str(value)
         if len(word) >= (NAMING if word.isascii() else NAMING // 2) and not SURROGATE.search(word):
@@ -60,9 +60,9 @@ _known_line = text_cache(maxsize=512)(_line)
 
 
 def _fields(value: dict[str, Any]) -> Iterator[str]:
-    for name, each in value.items():
-        if each is not None:
-            yield f"{name} {_bare(each) or written(each)}"
+    for name, item in value.items():
+        if item is not None:
+            yield f"{name} {_bare(item) or written(item)}"
 
 
 def _table(rows: Sequence[Any]) -> str:
@@ -79,7 +79,7 @@ def _header(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     inside = (
-        f"{name}({head})" if (head := _header(each)) else name for name, each in value.items()
+        f"{name}({head})" if (head := _header(item)) else name for name, item in value.items()
     )
     return " ".join(inside)
 
@@ -87,8 +87,8 @@ def _header(value: Any) -> str:
 def _cells(value: Any) -> Iterator[str]:
     """The values of a row, each in its place."""
     if isinstance(value, dict) and value:
-        for each in value.values():
-            yield from _cells(each)
+        for item in value.values():
+            yield from _cells(item)
     else:
         cell = _bare(value)
         yield json_text(cell) if " " in cell and cell[:1] != '"' else cell or "-"
@@ -97,12 +97,12 @@ def _cells(value: Any) -> Iterator[str]:
 def _bare(value: Any) -> str:
     """A value without the names in it, but those that it does not say itself."""
     if isinstance(value, dict):
-        said = {name: _bare(each) for name, each in value.items()}
-        parts = [_named(name, value[name], text, said) for name, text in said.items() if text]
-        return (", " if any(isinstance(each, dict) for each in value.values()) else " ").join(parts)
+        texts = {name: _bare(item) for name, item in value.items()}
+        parts = [_named(name, value[name], text, texts) for name, text in texts.items() if text]
+        return (", " if any(isinstance(item, dict) for item in value.values()) else " ").join(parts)
     if isinstance(value, list):
         parts = list(filter(None, map(_bare, value)))
-        return (", " if any(isinstance(each, dict | list) for each in value) else " ").join(parts)
+        return (", " if any(isinstance(item, dict | list) for item in value) else " ").join(parts)
     if value is None:
         return ""
     if not isinstance(value, str) or value[:1] == "\x00":
@@ -110,9 +110,9 @@ def _bare(value: Any) -> str:
     return json_text(value) if _SIGNS.search(value) else value
 
 
-def _named(name: str, value: Any, text: str, said: dict[str, str]) -> str:
+def _named(name: str, value: Any, text: str, texts: dict[str, str]) -> str:
     """A field of an object inside: its name where it is a number, one of several objects, or has an empty neighbour."""
     is_text = isinstance(value, str) and value[:1] != "\x00"
     is_number = not (is_text or isinstance(value, dict | list))
-    is_one_of = isinstance(value, dict) and len(said) > 1 and name not in text
-    return f"{name} {text}" if is_number or is_one_of or not all(said.values()) else text
+    is_one_of = isinstance(value, dict) and len(texts) > 1 and name not in text
+    return f"{name} {text}" if is_number or is_one_of or not all(texts.values()) else text

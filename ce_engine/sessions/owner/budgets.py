@@ -42,15 +42,15 @@ class Budgets:
         One that is stored and no budget, or was forged, reads as the default too, with its version, so
         that it can be replaced.
         """
-        found = await self._parts.loop.share(self._settings.get(as_scope(scope), BUDGET))
-        if found is None:
+        setting = await self._parts.loop.share(self._settings.get(as_scope(scope), BUDGET))
+        if setting is None:
             return BudgetConfig(), 0
-        if found.standing is Standing.FORGED:
-            return BudgetConfig(), found.version
+        if setting.standing is Standing.FORGED:
+            return BudgetConfig(), setting.version
         try:
-            return BudgetConfig(**found.value), found.version
+            return BudgetConfig(**setting.value), setting.version
         except (ConfigError, TypeError):
-            return BudgetConfig(), found.version
+            return BudgetConfig(), setting.version
 
     async def update(
         self, scope: Scope | str, budget: BudgetConfig, expected_version: int, *, actor: str

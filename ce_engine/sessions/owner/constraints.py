@@ -87,11 +87,11 @@ class Constraints:
         Raises:
             SettingForgedError: they are such.
         """
-        found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
-        if found is not None and found.standing is Standing.FORGED and not forged:
+        setting = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
+        if setting is not None and setting.standing is Standing.FORGED and not forged:
             raise forgery_error(CONSTRAINTS)
-        items = in_order(parsed(found.value)[0]) if found is not None else []
-        return items if kind is None else [each for each in items if each.kind == kind]
+        items = in_order(parsed(setting.value)[0]) if setting is not None else []
+        return items if kind is None else [item for item in items if item.kind == kind]
 
     async def create(
         self,
@@ -126,7 +126,7 @@ class Constraints:
                     "or raise collect.max_constraints."
                 )
             done, now = redacted(text), self._parts.clock.now_iso()
-            made = Constraint(
+            constraint = Constraint(
                 constraint_id=self._parts.ids.generate(),
                 text=done.text,
                 derived=derived,
@@ -136,8 +136,8 @@ class Constraints:
                 redacted=done.count,
                 kind=kind,
             )
-            items.append(made)
-            return made
+            items.append(constraint)
+            return constraint
 
         return await self._change(as_scope(scope), add)
 
@@ -208,62 +208,67 @@ class Constraints:
             VersionConflictError: what is stored now is not what was shown: nothing was changed.
             ConstraintNotFoundError: one of them is not stored of this owner in the project.
         """
-        whose = as_scope(scope)
+        owner = as_scope(scope)
 
         def keep(items: Items, _: Redact) -> Sequence[Constraint]:
             secret = self._parts.store.secret
-            told = shown if isinstance(shown, str) else shown_digest(secret, whose, shown)
+            digest = shown if isinstance(shown, str) else shown_digest(secret, owner, shown)
             if not compare_digest(
-                told.encode(errors="replace"), shown_digest(secret, whose, items).encode()
+                digest.encode(errors="replace"), shown_digest(secret, owner, items).encode()
             ):
                 raise VersionConflictError(
                     "what is stored as constraints now is not what was shown: somebody changed it meanwhile, "
                     "or it was of another user or project. Look again: ce constraints list --all"
                 )
-            wanted = {items[_find(items, each)].constraint_id for each in constraint_ids}
-            items[:] = [item for item in items if item.constraint_id in wanted]
+            accepted_ids = {
+                items[_find(items, constraint_id)].constraint_id for constraint_id in constraint_ids
+            }
+            items[:] = [item for item in items if item.constraint_id in accepted_ids]
             return in_order(items)
 
-        return await self._change(whose, keep, accepts=True)
+        return await self._change(owner, keep, accepts=True)
 
     async def _change(
         self, scope: Scope, change: Callable[[Items, Redact], T], *, accepts: bool = False
     ) -> T:
         result: list[T] = []
 
-        def made(value: Any) -> Any:
-            items, known = _spoilt_or(value) if accepts else parsed(value)
-            redactor = self._bound(scope, known)
+        def apply_change(value: Any) -> Any:
+            items, placeholders = _spoilt_or(value) if accepts else parsed(value)
+            redactor = self._bound(scope, placeholders)
             seconds = self._parts.config.redaction.timeout_s
             result[:] = [change(items, lambda text: _redacted(redactor, text, seconds))]
-            known += redactor.learned() if redactor is not None else []
+            placeholders += redactor.learned() if redactor is not None else []
             return {
                 "items": [item.model_dump(mode="json") for item in items],
-                "placeholders": [(each.label, each.mac.hex(), each.number) for each in known],
+                "placeholders": [
+                    (placeholder.label, placeholder.mac.hex(), placeholder.number)
+                    for placeholder in placeholders
+                ],
             }
 
         async def changed(value: Any) -> Any:
-            return await self._parts.workers.run(lambda: made(value))
+            return await self._parts.workers.run(lambda: apply_change(value))
 
         work = self._settings.change(scope, CONSTRAINTS, changed, accepts=accepts)
         await self._parts.loop.share(work)
         return result[0]
 
-    def _bound(self, scope: Scope, known: Sequence[Placeholder]) -> SessionRedactor | None:
+    def _bound(self, scope: Scope, placeholders: Sequence[Placeholder]) -> SessionRedactor | None:
         """The redactor under a key of the owner's own in the project; none where it is switched off."""
         if not self._parts.config.redaction.enabled:
             return None
         owner = Scope.of_stored(scope.account_id, scope.user_id, CONSTRAINTS)
         key = Fingerprinter(self._parts.store.secret, scope.project_id.encode(), owner).key
-        return self._parts.redactor.bind(key, known, self._parts.config.locale)
+        return self._parts.redactor.bind(key, placeholders, self._parts.config.locale)
 
 
-def shown_digest(secret: bytes, scope: Scope, shown: Sequence[Constraint]) -> str:
+def shown_digest(secret: bytes, scope: Scope, constraints: Sequence[Constraint]) -> str:
     """What names all constraints of an owner in a project as they were shown, under the install's secret.
 
     So it may be short: who could try out texts that have the same one has the secret.
     """
-    items = [each.model_dump(mode="json") for each in in_order(shown)]
+    items = [item.model_dump(mode="json") for item in in_order(constraints)]
     key = chain_keys(secret, (scope.account_id, scope.user_id, "")).own
     text = canonical_json([scope.project_id, items]).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, key=key, digest_size=8, person=b"shown").hexdigest()
@@ -299,9 +304,9 @@ def _checked(priority: Priority | None, *, derived: bool) -> Priority:
     if priority is None:
         return allowed[0]
     if priority not in allowed:
-        whose = "a derived constraint" if derived else "a constraint of the user's own"
-        names = " or ".join(repr(str(each)) for each in allowed)
-        raise SchemaValidationError(f"{whose} was given {str(priority)!r}, expected {names}")
+        subject = "a derived constraint" if derived else "a constraint of the user's own"
+        names = " or ".join(repr(str(option)) for option in allowed)
+        raise SchemaValidationError(f"{subject} was given {str(priority)!r}, expected {names}")
     return Priority(priority)
 
 

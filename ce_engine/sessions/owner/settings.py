@@ -75,11 +75,13 @@ class OwnerValues:
         budget = self.trusted(config).budget
         if budget is None or config.budget_is_given:
             return config
-        stored = {name: getattr(budget, name) for name in budget.model_fields_set}
-        given = {name: getattr(config.budget, name) for name in config.budget.model_fields_set}
+        stored_fields = {name: getattr(budget, name) for name in budget.model_fields_set}
+        given_fields = {
+            name: getattr(config.budget, name) for name in config.budget.model_fields_set
+        }
         # The two may not go together: what is stored was meant for such calls.
         with suppress(ConfigError):
-            budget = BudgetConfig(**{**stored, **given})
+            budget = BudgetConfig(**{**stored_fields, **given_fields})
         return config.model_copy(update={"budget": budget})
 
 
@@ -104,18 +106,18 @@ class SettingsCache:
             StoreUnavailableError: the store is away, and nothing is known.
         """
         key = _key(scope)
-        known = self._known.get(key)
+        owner_values = self._known.get(key)
         try:
             if version is None:
-                found = await self._journal.read(lambda: self._store.version(scope), Versions)
-                version = found.settings
-            if known is None or known.version != version:
-                known = await self._load(scope, version)
-                self._known[key] = known
+                versions = await self._journal.read(lambda: self._store.version(scope), Versions)
+                version = versions.settings
+            if owner_values is None or owner_values.version != version:
+                owner_values = await self._load(scope, version)
+                self._known[key] = owner_values
         except StoreUnavailableError:
-            if known is None:
+            if owner_values is None:
                 raise
-        return known
+        return owner_values
 
     async def _load(self, scope: Scope, version: int) -> OwnerValues:
         if not version:
@@ -146,9 +148,9 @@ class SettingsCache:
 
     def _warn_once(self, scope: Scope, name: str, standing: Standing) -> None:
         """Log once of each that it was forged, or cannot be verified."""
-        told = (*_key(scope), f"{name} {standing}")
-        if told not in self._warned:
-            self._warned[told] = None
+        warning_key = (*_key(scope), f"{name} {standing}")
+        if warning_key not in self._warned:
+            self._warned[warning_key] = None
             security.warning(_SAYINGS[standing], name)
 
     async def get(self, scope: Scope, name: str) -> Setting | None:
@@ -189,15 +191,15 @@ class SettingsCache:
         value, version, standing = await self.get(scope, name) or Setting(None, 0)
         if standing is Standing.FORGED and not accepts:
             raise forgery_error(name)
-        made = await change(value)
-        await self.put(scope, name, made, version, Standing.INTACT if accepts else standing)
+        new_value = await change(value)
+        await self.put(scope, name, new_value, version, Standing.INTACT if accepts else standing)
 
     async def delete(self, account_id: str, user_id: str) -> int:
         """Delete all settings of a user, and what is remembered of them; how many."""
-        gone = await answered(self._store.delete_settings(account_id, user_id))
+        count = await answered(self._store.delete_settings(account_id, user_id))
         for key in [key for key in self._known if key[:2] == (account_id, user_id)]:
             del self._known[key]
-        return gone
+        return count
 
 
 def _unforged(setting: Setting | None) -> Setting | None:
@@ -230,11 +232,11 @@ def parsed(value: Any) -> tuple[list[Constraint], list[Placeholder]]:
     if value is None:
         return [], []
     try:
-        known = [
+        placeholders = [
             Placeholder(str(label), bytes.fromhex(mac), int(number))
             for label, mac, number in value["placeholders"]
         ]
-        return [Constraint.model_validate(item) for item in value["items"]], known
+        return [Constraint.model_validate(item) for item in value["items"]], placeholders
     except (ValueError, KeyError, TypeError) as error:
         raise SchemaValidationError(
             f"what is stored as constraints is none ({type(error).__name__}). It was left as it is."

@@ -50,24 +50,25 @@ class DocumentStore(BaseStore):
             ScopeViolationError: it belongs to another project (D-10).
         """
 
-        def own(kept: StoredSession) -> T:
-            check_project(scope, kept.head.project_id)
-            return look(kept)
+        def own(session: StoredSession) -> T:
+            check_project(scope, session.head.project_id)
+            return look(session)
 
         return await self._there(scope, own)
 
     async def _there(self, scope: Scope, look: Callable[[StoredSession], T]) -> T | None:
         return await self._look(
-            scope, lambda kept: None if kept is None or kept.head.is_deleted else look(kept)
+            scope,
+            lambda session: None if session is None or session.head.is_deleted else look(session),
         )
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
-        return await self._there(scope, lambda kept: _state(kept, after_seq, after_evidence))
+        return await self._there(scope, lambda session: _state(session, after_seq, after_evidence))
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
-        return await self._find(scope, lambda kept: _document(scope, kept))
+        return await self._find(scope, lambda session: _document(scope, session))
 
     async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:
         rows = await self.evidence_rows(scope, [evidence_id])
@@ -77,15 +78,17 @@ class DocumentStore(BaseStore):
         self, scope: Scope, filter: EvidenceFilter | None = None
     ) -> list[Evidence]:
         rows = await self._find(
-            scope, lambda kept: [kept.with_content(row) for row in kept.evidence.values()]
+            scope, lambda session: [session.with_content(row) for row in session.evidence.values()]
         )
         return row_rules.chosen_evidence((row.evidence for row in rows or ()), filter)
 
     async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
-        wanted = set(ids)
+        wanted_ids = set(ids)
         rows = await self._find(
             scope,
-            lambda kept: [kept.with_content(r) for n, r in kept.evidence.items() if n in wanted],
+            lambda session: [
+                session.with_content(r) for n, r in session.evidence.items() if n in wanted_ids
+            ],
         )
         return rows or []
 
@@ -93,17 +96,17 @@ class DocumentStore(BaseStore):
         self, scope: Scope, filter: BlockFilter | None = None
     ) -> list[ContextBlock]:
         blocks = await self._find(
-            scope, lambda kept: [fresh(block) for block in kept.blocks.values()]
+            scope, lambda session: [fresh(block) for block in session.blocks.values()]
         )
         return row_rules.chosen_blocks(blocks or (), filter)
 
     async def list_tasks(self, scope: Scope) -> list[Task]:
-        tasks = await self._find(scope, lambda kept: [fresh(t) for t in kept.tasks.values()])
+        tasks = await self._find(scope, lambda session: [fresh(t) for t in session.tasks.values()])
         return tasks or []
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         turns = await self._find(
-            scope, lambda kept: [readable(copy_turn(turn)) for turn in kept.turns.values()]
+            scope, lambda session: [readable(copy_turn(turn)) for turn in session.turns.values()]
         )
         return turns or []
 
@@ -111,18 +114,18 @@ class DocumentStore(BaseStore):
         return row_rules.own_events(scope, await self.chain(scope))
 
     async def whole(self, scope: Scope) -> StoredSession | None:
-        return await self._look(scope, lambda kept: kept and kept.draft())
+        return await self._look(scope, lambda session: session and session.draft())
 
     async def chain(self, scope: Scope) -> EventChain | None:
-        return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
+        return await self._look(scope, lambda session: None if session is None else _chain(session))
 
 
-def versions(kept: StoredSession | None, owned: Owned, scope: Scope) -> Versions:
+def versions(session: StoredSession | None, owned: Owned, scope: Scope) -> Versions:
     """The answer to the cheap read, of a session and what its owner set."""
     settings = version_of(owned, scope.project_id)
-    if kept is None or kept.head.is_deleted:
+    if session is None or session.head.is_deleted:
         return Versions(settings=settings)
-    return Versions(kept.head.version, kept.head.epoch, settings)
+    return Versions(session.head.version, session.head.epoch, settings)
 
 
 def listed(
@@ -133,68 +136,73 @@ def listed(
     limit: int | None,
 ) -> list[SessionInfo]:
     """Lines of `ce sessions`, newest first; of two at the same time, the one made later."""
-    found = [
-        (kept.head.updated_at, kept.made_at, number, _info(key, kept))
-        for number, (key, kept) in enumerate(sessions)
-        if not kept.head.is_deleted
-        and kept.head.updated_at >= since
+    entries = [
+        (session.head.updated_at, session.made_at, number, _info(key, session))
+        for number, (key, session) in enumerate(sessions)
+        if not session.head.is_deleted
+        and session.head.updated_at >= since
         and user_id in (None, key[1])
-        and (ephemeral or not kept.head.ephemeral)
+        and (ephemeral or not session.head.ephemeral)
     ]
-    return [info for *_, info in sorted(found, reverse=True)[:limit]]
+    return [info for *_, info in sorted(entries, reverse=True)[:limit]]
 
 
-def _chain(kept: StoredSession) -> EventChain:
-    return EventChain(replace(kept.head), [fresh(event) for event in kept.events])
+def _chain(session: StoredSession) -> EventChain:
+    return EventChain(replace(session.head), [fresh(event) for event in session.events])
 
 
-def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionState:
-    turns, evidence = kept.turns.values(), kept.evidence.values()
+def _state(session: StoredSession, after_seq: int, after_evidence: int) -> SessionState:
+    turns, evidence = session.turns.values(), session.evidence.values()
     newest = next(reversed(turns), None)
     return SessionState(
-        head=replace(kept.head),
-        rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],
-        cuts=[replace(mark) for mark in kept.cuts.values()],
-        summaries=[copy_summary(row) for row in kept.summaries.values()],
+        head=replace(session.head),
+        rows=[copy_message(row) for row in session.messages if (row.message.seq or 0) > after_seq],
+        cuts=[replace(mark) for mark in session.cuts.values()],
+        summaries=[copy_summary(row) for row in session.summaries.values()],
         open_turns=[copy_turn(turn) for turn in turns if turn.status is TurnStatus.OPEN],
-        evidence=[kept.with_content(row) for row in evidence if row.seq > after_evidence],
-        placeholders=list(kept.placeholders.values()),
+        evidence=[session.with_content(row) for row in evidence if row.seq > after_evidence],
+        placeholders=list(session.placeholders.values()),
         newest_turn=copy_turn(newest) if newest is not None else None,
     )
 
 
-def _document(scope: Scope, kept: StoredSession) -> SessionDocument:
-    head = kept.head
-    summary = row_rules.newest_summary(kept.summaries.values(), kept.summary)
+def _document(scope: Scope, stored_session: StoredSession) -> SessionDocument:
+    head = stored_session.head
+    summary = row_rules.newest_summary(stored_session.summaries.values(), stored_session.summary)
     times = {"created_at": head.created_at, "updated_at": head.updated_at}
     session = Session(
         session_id=scope.session_id,
-        messages=[fresh(row.message) for row in kept.messages],
+        messages=[fresh(row.message) for row in stored_session.messages],
         summary=fresh(summary) if summary else None,
-        task_state=TaskState(todo_list=TodoList(tasks=[fresh(t) for t in kept.tasks.values()])),
-        tool_state=ToolState(tool_calls=[fresh(row.call) for row in kept.calls.values()]),
-        model_usage=[fresh(usage) for usage in kept.usages.values()],
+        task_state=TaskState(
+            todo_list=TodoList(tasks=[fresh(t) for t in stored_session.tasks.values()])
+        ),
+        tool_state=ToolState(tool_calls=[fresh(row.call) for row in stored_session.calls.values()]),
+        model_usage=[fresh(usage) for usage in stored_session.usages.values()],
     )
     return SessionDocument(
         session=session,
-        evidences={name: kept.with_content(row).evidence for name, row in kept.evidence.items()},
-        context_blocks=[fresh(block) for block in kept.blocks.values()],
-        meta=Meta.model_validate({**kept.meta.model_dump(), **times}),
+        evidences={
+            name: stored_session.with_content(row).evidence
+            for name, row in stored_session.evidence.items()
+        },
+        context_blocks=[fresh(block) for block in stored_session.blocks.values()],
+        meta=Meta.model_validate({**stored_session.meta.model_dump(), **times}),
     )
 
 
-def _info(key: tuple[str, str, str], kept: StoredSession) -> SessionInfo:
+def _info(key: tuple[str, str, str], session: StoredSession) -> SessionInfo:
     account_id, user_id, session_id = key
     return SessionInfo(
         session_id=session_id,
         user_id=user_id,
         account_id=account_id,
-        frameworks=sorted(kept.frameworks - {""}),
-        messages=len(kept.messages),
-        tool_calls=len(kept.calls),
-        evidences=len(kept.evidence),
-        turns=len(kept.turns),
-        ephemeral=kept.head.ephemeral,
-        created_at=kept.head.created_at,
-        updated_at=kept.head.updated_at,
+        frameworks=sorted(session.frameworks - {""}),
+        messages=len(session.messages),
+        tool_calls=len(session.calls),
+        evidences=len(session.evidence),
+        turns=len(session.turns),
+        ephemeral=session.head.ephemeral,
+        created_at=session.head.created_at,
+        updated_at=session.head.updated_at,
     )

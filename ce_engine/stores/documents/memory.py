@@ -53,15 +53,15 @@ class MemoryStore(DocumentStore):
         now = self._clock.now_iso()
         with self._open():
             old = self._sessions.get(scope.key)
-            kept, result = changed(scope, old, writes, expected_version, now, lambda: self.secret)
-            if kept is not None:
-                self._sessions[scope.key] = kept
+            state, result = changed(scope, old, writes, expected_version, now, lambda: self.secret)
+            if state is not None:
+                self._sessions[scope.key] = state
             return result
 
     async def version(self, scope: Scope) -> Versions:
         with self._open():
-            mine = self._settings.get(owned.owner_of(scope), {})
-            return versions(self._sessions.get(scope.key), mine, scope)
+            settings = self._settings.get(owned.owner_of(scope), {})
+            return versions(self._sessions.get(scope.key), settings, scope)
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
         with self._open():
@@ -89,8 +89,8 @@ class MemoryStore(DocumentStore):
         with self._open():
             if owner not in self._settings:
                 return 0
-            self._settings[owner], gone = owned.emptied(self._settings[owner])
-            return gone
+            self._settings[owner], count = owned.emptied(self._settings[owner])
+            return count
 
     async def list_sessions(
         self,
@@ -120,8 +120,8 @@ class MemoryStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         """Nothing but this process can change them."""
-        found = await super().check_settings(account_id, user_id)
-        return {each: replace(check, unverified=()) for each, check in found.items()}
+        checks = await super().check_settings(account_id, user_id)
+        return {key: replace(check, unverified=()) for key, check in checks.items()}
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         """Nothing but this process can change it."""

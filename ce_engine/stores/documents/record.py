@@ -77,23 +77,23 @@ def _added(old: Any, new: Any) -> list[Any] | None:
     return [item for key, item in new.items() if old.get(key) is not item]
 
 
-def absorb(kept: StoredSession, record: Data) -> None:
+def absorb(state: StoredSession, record: Data) -> None:
     """Change the session by a record of `difference`.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it is none.
     """
     for name in record.pop("restart", ()):
-        setattr(kept, name, type(getattr(kept, name))())
+        setattr(state, name, type(getattr(state, name))())
     for name, data in record.items():
         part = _parts()[name]
-        found = part.adapter.validate_python(_with_bytes(part.bytes, _opened(name, data)))
+        value = part.adapter.validate_python(_with_bytes(part.bytes, _opened(name, data)))
         if part.single:
-            setattr(kept, name, found)
+            setattr(state, name, value)
         elif part.key:
-            getattr(kept, name).update({part.key(item): item for item in found})
+            getattr(state, name).update({part.key(item): item for item in value})
         else:
-            getattr(kept, name).extend(found)
+            getattr(state, name).extend(value)
 
 
 def _plain(value: Any) -> Any:
@@ -106,8 +106,8 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if not is_dataclass(value):
         return value
-    found = ((f, getattr(value, f.name)) for f in fields(value))
-    return {f.name: _plain(item) for f, item in found if item != _default(f)}
+    pairs = ((f, getattr(value, f.name)) for f in fields(value))
+    return {f.name: _plain(item) for f, item in pairs if item != _default(f)}
 
 
 def _sealed(name: str, data: Any) -> Any:

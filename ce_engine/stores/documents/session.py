@@ -102,8 +102,10 @@ class StoredSession:
     def emptied(self, scope: Scope) -> StoredSession:
         """What stays when the session is deleted: numbers, the envelopes of its events, and what was found of them."""
         head = replace(self.head, salt=b"", key_id="", ephemeral=False)
-        made = [row_rules.emptied(event, scope) for event in self.events]
-        events = [old if old == new else new for old, new in zip(self.events, made, strict=True)]
+        emptied_events = [row_rules.emptied(event, scope) for event in self.events]
+        events = [
+            old if old == new else new for old, new in zip(self.events, emptied_events, strict=True)
+        ]
         left = StoredSession(head, made_at=self.made_at, last_evidence=self.last_evidence)
         left.events, left.forged, left.older = events, self.forged, self.older
         return left
@@ -168,45 +170,49 @@ def changed(
     change = _begin(scope, old, writes, now, secret())
     for write in writes:
         change.run(scope, write)
-    kept = change.kept
+    state = change.kept
     removed, cleared = change.removed, change.cleared
-    done = PutResult(success=True, version=kept.head.version, removed=removed, cleared=cleared)
-    return kept, done
+    done = PutResult(success=True, version=state.head.version, removed=removed, cleared=cleared)
+    return state, done
 
 
 def _begin(
     scope: Scope, old: StoredSession | None, writes: Sequence[Write], now: str, secret: bytes
 ) -> SessionChange:
-    asked = next((write for write in writes if isinstance(write, CreateSession)), None)
+    creation = next((write for write in writes if isinstance(write, CreateSession)), None)
     new = old is None or old.head.is_deleted
     if old is None:
-        kept = StoredSession(SessionHead())
+        state = StoredSession(SessionHead())
     else:  # whatever somebody put to a deleted session since, no life begins with it
-        kept = old.emptied(scope) if new else old.draft()
+        state = old.emptied(scope) if new else old.draft()
     if new:
-        _begin_life(scope, kept, asked, now, secret)
-    row_rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
-    kept.head.version += 1
-    kept.head.updated_at = kept.last_accessed_at = now
-    kept.access_count += 1
+        _begin_life(scope, state, creation, now, secret)
+    row_rules.check_key(scope, writes, state.head.key_id, state.head.epoch)
+    state.head.version += 1
+    state.head.updated_at = state.last_accessed_at = now
+    state.access_count += 1
     keys = chain_keys(secret, scope.key)
-    salt = kept.head.salt
+    salt = state.head.salt
     return SessionChange(
-        kept, keys, lambda: session_key(secret, salt, scope), made=new and asked is None, now=now
+        state,
+        keys,
+        lambda: session_key(secret, salt, scope),
+        made=new and creation is None,
+        now=now,
     )
 
 
 def _begin_life(
-    scope: Scope, kept: StoredSession, asked: CreateSession | None, now: str, secret: bytes
+    scope: Scope, state: StoredSession, creation: CreateSession | None, now: str, secret: bytes
 ) -> None:
     """Make a session of a head that is new, or that a deleted session left behind."""
-    if asked is None:
+    if creation is None:
         salt = os.urandom(16)
-        asked = CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
-    head = kept.head
-    head.salt, head.key_id, head.ephemeral = asked.salt, asked.key_id, asked.ephemeral
-    head.created_at, head.project_id = asked.at or now, scope.project_id
-    kept.made_at = kept.made_at or now
+        creation = CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
+    head = state.head
+    head.salt, head.key_id, head.ephemeral = creation.salt, creation.key_id, creation.ephemeral
+    head.created_at, head.project_id = creation.at or now, scope.project_id
+    state.made_at = state.made_at or now
 
 
 @dataclass(slots=True)
@@ -245,19 +251,21 @@ class SessionChange:
                 _HANDLERS[type(write)](self, write)
 
     def append_messages(self, write: AppendMessages) -> None:
-        kept = self.kept
-        known = {row.message.message_id for row in kept.messages} - {None}
-        rows = row_rules.numbered(write.rows, {str(name) for name in known}, kept.head.last_seq)
-        kept.messages += [copy_message(row) for row in rows]
-        kept.frameworks |= {row.framework for row in rows}
-        kept.head.last_seq += len(rows)
+        state = self.kept
+        known_ids = {row.message.message_id for row in state.messages} - {None}
+        rows = row_rules.numbered(
+            write.rows, {str(name) for name in known_ids}, state.head.last_seq
+        )
+        state.messages += [copy_message(row) for row in rows]
+        state.frameworks |= {row.framework for row in rows}
+        state.head.last_seq += len(rows)
 
     def put_evidence(self, write: PutEvidence) -> None:
-        kept, row = self.kept, write.row
-        if row.evidence.evidence_id in kept.evidence:
+        state, row = self.kept, write.row
+        if row.evidence.evidence_id in state.evidence:
             return
-        kept.last_evidence += 1
-        self._keep_evidence(replace(row, seq=kept.last_evidence))
+        state.last_evidence += 1
+        self._keep_evidence(replace(row, seq=state.last_evidence))
 
     def _keep_evidence(self, row: EvidenceRow) -> None:
         evidence = fresh(row.evidence)
@@ -307,9 +315,9 @@ class SessionChange:
 
     def append_events(self, write: AppendEvents) -> None:
         head, events = self.kept.head, self.kept.events
-        known = {event.event_id for event in events}
+        known_ids = {event.event_id for event in events}
         last, end = head.last_event_seq, head.chain_head
-        new = row_rules.chained(write.events, known, last, end, self.keys, self.session_key)
+        new = row_rules.chained(write.events, known_ids, last, end, self.keys, self.session_key)
         events += map(fresh, new)
         if new:
             head.last_event_seq, head.chain_head = len(events), new[-1].hash
@@ -319,50 +327,51 @@ class SessionChange:
             self.kept.placeholders.setdefault((item.label, item.mac), item)
 
     def _delete(self, scope: Scope) -> None:
-        kept = self.kept
-        things = (kept.messages, kept.evidence, kept.calls, kept.turns)
+        state = self.kept
+        things = (state.messages, state.evidence, state.calls, state.turns)
         self.removed = dict(zip(row_rules.REMOVED, map(len, things), strict=True))
-        self.kept = kept.emptied(scope)
+        self.kept = state.emptied(scope)
         self.kept.head.epoch += 1
         self.kept.forged, self.kept.older = "", 0  # which is said of what is gone
 
     def _delete_evidence(self, evidence_id: str) -> bool:
-        kept, row = self.kept, self.kept.evidence.get(evidence_id)
+        state, row = self.kept, self.kept.evidence.get(evidence_id)
         if row is None:
             return False
-        found = kept.with_content(row).evidence
-        gone = row_rules.without_content(found, self.now)
-        if gone is None:
+        evidence = state.with_content(row).evidence
+        emptied_evidence = row_rules.without_content(evidence, self.now)
+        if emptied_evidence is None:
             return False
-        kept.evidence[evidence_id] = replace(row, evidence=gone)
+        state.evidence[evidence_id] = replace(row, evidence=emptied_evidence)
         if row.message_id is not None:
-            kept.messages = [
-                _withheld(m) if m.message.message_id == row.message_id else m for m in kept.messages
+            state.messages = [
+                _withheld(m) if m.message.message_id == row.message_id else m
+                for m in state.messages
             ]
-        left = row_rules.not_resting_on(kept.blocks.values(), evidence_id)
-        kept.blocks = {block.block_id: block for block in left}
+        left = row_rules.not_resting_on(state.blocks.values(), evidence_id)
+        state.blocks = {block.block_id: block for block in left}
         self.removed = {"evidences": 1 + self._delete_summaries()}
-        self._erase(Erasing.of(found.content, self.now))
-        kept.head.epoch += 1
+        self._erase(Erasing.of(evidence.content, self.now))
+        state.head.epoch += 1
         return True
 
     def _erase(self, erasing: Erasing) -> None:
         """Take a deleted text out of all that is left."""
-        kept = self.kept
-        rows = {new.message.seq: new for new in erasing.changed(kept.messages, erasing.message)}
-        kept.messages = [rows.get(row.message.seq, row) for row in kept.messages]
-        for new in erasing.changed(kept.evidence.values(), erasing.evidence):
-            kept.evidence[new.evidence.evidence_id] = new
-        for block in erasing.changed(kept.blocks.values(), erasing.block):
-            kept.blocks[block.block_id] = block
-        for call in erasing.changed(kept.calls.values(), erasing.tool_call):
-            kept.calls[call.call.tool_call_id] = call
-        for task in erasing.changed(kept.tasks.values(), erasing.task):
-            kept.tasks[task.task_id] = task
-        for usage in erasing.changed(kept.usages.values(), erasing.usage):
-            kept.usages[usage.model_usage_id] = usage
-        for turn in erasing.changed(kept.turns.values(), erasing.turn):
-            kept.turns[turn.turn_id] = turn
+        state = self.kept
+        rows = {new.message.seq: new for new in erasing.changed(state.messages, erasing.message)}
+        state.messages = [rows.get(row.message.seq, row) for row in state.messages]
+        for new in erasing.changed(state.evidence.values(), erasing.evidence):
+            state.evidence[new.evidence.evidence_id] = new
+        for block in erasing.changed(state.blocks.values(), erasing.block):
+            state.blocks[block.block_id] = block
+        for call in erasing.changed(state.calls.values(), erasing.tool_call):
+            state.calls[call.call.tool_call_id] = call
+        for task in erasing.changed(state.tasks.values(), erasing.task):
+            state.tasks[task.task_id] = task
+        for usage in erasing.changed(state.usages.values(), erasing.usage):
+            state.usages[usage.model_usage_id] = usage
+        for turn in erasing.changed(state.turns.values(), erasing.turn):
+            state.turns[turn.turn_id] = turn
         self.cleared = erasing.cleared
 
     def _empty_events(self, scope: Scope, numbers: Collection[int]) -> None:
@@ -372,64 +381,66 @@ class SessionChange:
         ]
 
     def _delete_summaries(self) -> int:
-        kept, count = self.kept, 0
-        kept.summary, kept.summaries = None, {}
-        for name, row in kept.evidence.items():
-            gone = row_rules.without_content(row.evidence, self.now)
-            if row_rules.is_summary(row.evidence) and gone is not None:
-                kept.evidence[name] = replace(row, evidence=gone)
+        state, count = self.kept, 0
+        state.summary, state.summaries = None, {}
+        for name, row in state.evidence.items():
+            emptied_evidence = row_rules.without_content(row.evidence, self.now)
+            if row_rules.is_summary(row.evidence) and emptied_evidence is not None:
+                state.evidence[name] = replace(row, evidence=emptied_evidence)
                 count += 1
         return count
 
     def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
-        kept, session = self.kept, document.session
+        state, session = self.kept, document.session
         names = frozenset(Session.model_fields) if fields is None else fields
-        kept.head.epoch += 1
+        state.head.epoch += 1
         if (
             fields is None
         ):  # before the messages: their old contents tell which evidence is unchanged
             self._replace_rest(document)
         if names & row_rules.SUMMED_UP:
-            kept.summaries = {}
+            state.summaries = {}
         if "messages" in names:
             self._replace_messages(session)
         if "summary" in names:
-            kept.summary = fresh(session.summary) if session.summary else None
+            state.summary = fresh(session.summary) if session.summary else None
         if "task_state" in names:
-            kept.tasks = {t.task_id: fresh(t) for t in session.task_state.todo_list.tasks}
+            state.tasks = {t.task_id: fresh(t) for t in session.task_state.todo_list.tasks}
         if "tool_state" in names:
             self._replace_calls(session)
         if "model_usage" in names:
-            kept.usages = {usage.model_usage_id: fresh(usage) for usage in session.model_usage}
+            state.usages = {usage.model_usage_id: fresh(usage) for usage in session.model_usage}
 
     def _replace_messages(self, session: Session) -> None:
-        kept = self.kept
-        known = {str(row.message.message_id): row for row in kept.messages}
-        rows, kept.head.last_seq = row_rules.replaced(session.messages, known, kept.head.last_seq)
-        kept.messages = [copy_message(row) for row in rows]
+        state = self.kept
+        rows_by_id = {str(row.message.message_id): row for row in state.messages}
+        rows, state.head.last_seq = row_rules.replaced(
+            session.messages, rows_by_id, state.head.last_seq
+        )
+        state.messages = [copy_message(row) for row in rows]
 
     def _replace_calls(self, session: Session) -> None:
-        known = self.kept.calls
+        rows_by_id = self.kept.calls
         self.kept.calls = {
             call.tool_call_id: replace(
-                known.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
+                rows_by_id.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
             )
             for call in session.tool_state.tool_calls
         }
 
     def _replace_rest(self, document: SessionDocument) -> None:
-        kept = self.kept
-        known = {name: kept.with_content(row) for name, row in kept.evidence.items()}
-        kept.evidence = {}
+        state = self.kept
+        rows_by_id = {name: state.with_content(row) for name, row in state.evidence.items()}
+        state.evidence = {}
         for row in row_rules.kept_evidence(
-            document.evidences.values(), known, document.session.messages
+            document.evidences.values(), rows_by_id, document.session.messages
         ):
             self._keep_evidence(row)
-            kept.last_evidence = max(kept.last_evidence, row.seq)
-        kept.blocks = {block.block_id: fresh(block) for block in document.context_blocks}
-        kept.meta = fresh(document.meta) if document.meta else Meta()
-        kept.head.created_at = kept.meta.created_at or kept.head.created_at
-        kept.head.updated_at = kept.meta.updated_at or kept.head.updated_at
+            state.last_evidence = max(state.last_evidence, row.seq)
+        state.blocks = {block.block_id: fresh(block) for block in document.context_blocks}
+        state.meta = fresh(document.meta) if document.meta else Meta()
+        state.head.created_at = state.meta.created_at or state.head.created_at
+        state.head.updated_at = state.meta.updated_at or state.head.updated_at
 
 
 def _withheld(row: MessageRow) -> MessageRow:

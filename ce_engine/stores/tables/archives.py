@@ -38,9 +38,9 @@ def draft_of(path: Path) -> Iterator[Path]:
     Raises:
         ConfigError: something came to this path meanwhile.
     """
-    for each, whose in private_files.drafts_of(path):
-        if is_gone(whose):
-            each.unlink(missing_ok=True)
+    for old_draft, process in private_files.drafts_of(path):
+        if is_gone(process):
+            old_draft.unlink(missing_ok=True)
     draft = private_files.draft_path(path, owner())
     try:
         yield draft
@@ -72,13 +72,15 @@ def snapshot(source: Path, target: Path) -> None:
     try:
         private_files.make_file(target)
         with (
-            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as one,
+            closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)
+            ) as connection,
             closing(sqlite3.connect(target)) as other,
         ):
-            one.backup(other)  # in one step: begun again at every write, it might never end
-            if (said := other.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            connection.backup(other)  # in one step: begun again at every write, it might never end
+            if (verdict := other.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise StoreUnavailableError(
-                    f"{str(source)!r} is damaged: {said}. Restore an older backup."
+                    f"{str(source)!r} is damaged: {verdict}. Restore an older backup."
                 )
     except sqlite3.Error as error:
         raise faults.explain(error, source) from error

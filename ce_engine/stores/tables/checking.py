@@ -37,41 +37,41 @@ class _Log:
 
     def take(self, where: str, made: bytes, may_be_older: bool) -> None:
         """Add what one event carries."""
-        for place, (what, kind, tag, rest) in enumerate(macs.entries(made)):
+        for place, (operation, kind, tag, rest) in enumerate(macs.entries(made)):
             rows, mac = self.rows[kind], rest[-macs.MAC_BYTES :]
-            if what == macs.FORGED:
+            if operation == macs.FORGED:
                 self.wrong.append(f"the session's own row was changed before {where}")
-            elif what == macs.OLDER:
+            elif operation == macs.OLDER:
                 self.is_older = may_be_older and place == 0
                 if not self.is_older:
                     self.wrong.append(f"the MACs were taken away before {where}")
-            elif what == macs.PUT:
+            elif operation == macs.PUT:
                 rows[tag] = mac
-            elif what == macs.GONE:
+            elif operation == macs.GONE:
                 rows.pop(tag, None)
             else:
                 self._rest(where, _BY_KIND[kind], tag, rest[: macs.MAC_BYTES])
-                rows.pop(tag, None) if what == macs.REMOVED else rows.update({tag: mac})
+                rows.pop(tag, None) if operation == macs.REMOVED else rows.update({tag: mac})
 
     def _rest(self, where: str, content: Content, tag: bytes, basis: bytes) -> None:
         """What was read, and then changed or deleted, was it what was recorded?"""
-        known = self.rows[content.kind].get(tag)
-        if known is None and self.is_older:
+        mac = self.rows[content.kind].get(tag)
+        if mac is None and self.is_older:
             self.doubtful.add(tag)
-        elif known != basis:
+        elif mac != basis:
             self.wrong.append(f"a {content.name} was changed before {where}, which goes by it")
 
 
 def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck | None:
     """Look at all rows of the session; `None` if there is none."""
-    found = sql.HEAD.first(connection, reads.key_values(scope))
+    head_row = sql.HEAD.first(connection, reads.key_values(scope))
     chain = reads.chain(connection, scope)
-    if found is None or chain is None:
+    if head_row is None or chain is None:
         return None
-    row, key = rows.session_values(found._asdict()), chain_keys(secret, scope.key).own
+    row, key = rows.session_values(head_row._asdict()), chain_keys(secret, scope.key).own
     carried = {
-        n: tables.as_bytes(made) or b""
-        for n, made in sql.EVENT_MACS.all(connection, {"this": row["id"]})
+        n: tables.as_bytes(event_macs) or b""
+        for n, event_macs in sql.EVENT_MACS.all(connection, {"this": row["id"]})
     }
     ends = [e.seq or 0 for e in chain.events if _ends(e)]
     events = chain.events[max(ends, default=0) :]
@@ -111,8 +111,8 @@ def check_row(connection: Connection, scope: Scope, secret: bytes) -> None:
         ValueError: somebody changed it.
     """
     row = rows.session_values(sql.HEAD.first(connection, reads.key_values(scope))._asdict())
-    made = macs.of_head(row, chain_keys(secret, scope.key).own)
-    if row["head_mac"] not in (None, made):
+    head_mac = macs.of_head(row, chain_keys(secret, scope.key).own)
+    if row["head_mac"] not in (None, head_mac):
         raise ValueError("the session's own row is not what was recorded")
 
 
@@ -133,17 +133,17 @@ def _followed(
     trail, total, may_be_older = {}, b"", True
     for event in events:
         seq = event.seq or 0
-        if made := carried.get(seq):
-            total = macs.running(total, event.hash, made, key)
-            _take(log, f"event {seq}", made, may_be_older)
+        if event_macs := carried.get(seq):
+            total = macs.running(total, event.hash, event_macs, key)
+            _take(log, f"event {seq}", event_macs, may_be_older)
         may_be_older = is_older(event)
         trail[seq] = total.hex()
     return trail, total
 
 
-def _take(log: _Log, where: str, made: bytes, may_be_older: bool) -> None:
+def _take(log: _Log, where: str, event_macs: bytes, may_be_older: bool) -> None:
     try:
-        log.take(where, made, may_be_older)
+        log.take(where, event_macs, may_be_older)
     except ValueError:
         log.wrong.append(f"{where} carries no MACs, but something else")
 
@@ -152,13 +152,13 @@ class _Present:
     """The rows of one kind that are there: by tag their MACs, and what to call them."""
 
     def __init__(
-        self, content: Content, key: macs.RowKey, connection: Connection, this: int
+        self, content: Content, key: macs.RowKey, connection: Connection, session_number: int
     ) -> None:
         self.content = content
         self.marks: Marks = {}
         self.twice: list[bytes] = []
         self._names: dict[bytes, str] = {}
-        for row in sql.ALL_ROWS[content.table].all(connection, {"this": this}):
+        for row in sql.ALL_ROWS[content.table].all(connection, {"this": session_number}):
             tag, mac = key.of(content, row)
             if tag in self.marks:
                 self.twice.append(tag)
@@ -191,13 +191,15 @@ def _compared(log: _Log, present: Mapping[int, _Present]) -> tuple[list[str], li
         if log.is_older:
             older[there.content.name] += len(unknown) + len(doubtful)
             unknown = []
-        found = {
+        tags_by_problem = {
             "changed since recorded": changed,
             "deleted without a deletion": [tag for tag in expected if tag not in there.marks],
             "that no event tells of": unknown,
             "stored twice": there.twice,
         }
-        wrong += [there.sentence(what, tags) for what, tags in found.items() if tags]
+        wrong += [
+            there.sentence(problem, tags) for problem, tags in tags_by_problem.items() if tags
+        ]
         wrong += _order(there, expected)
     names = ", ".join(f"{n} {name}" for name, n in older.items() if n)
     unverified = [f"content ({names}): an older release wrote it, without MACs"] if names else []

@@ -70,10 +70,10 @@ class _Statement:
         self._compiled: dict[str, _Compiled] = {}
 
     def _for(self, dialect: Dialect) -> _Compiled:
-        known = self._compiled.get(dialect.name)
-        if known is None:
-            known = self._compiled[dialect.name] = self._made(dialect)
-        return known
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = self._made(dialect)
+        return compiled
 
     def _made(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._statement.compile(dialect=dialect, column_keys=self._columns)
@@ -98,8 +98,8 @@ def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
         return None
     if isinstance(kind, Boolean) and not dialect.supports_native_boolean:
         return int
-    found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
-    return found
+    processor: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
+    return processor
 
 
 class Command(_Statement):
@@ -129,11 +129,11 @@ class Command(_Statement):
         return done
 
     def _row(self, compiled: _Compiled) -> Callable[[Any], Row]:
-        known = self._rows.get(compiled.text)
-        if known is None:
+        make_row = self._rows.get(compiled.text)
+        if make_row is None:
             assert self.content is not None
-            known = self._rows[compiled.text] = compiled.rows(self.content.names)
-        return known
+            make_row = self._rows[compiled.text] = compiled.rows(self.content.names)
+        return make_row
 
 
 class Query(_Statement):
@@ -217,6 +217,6 @@ def commit(connection: Connection) -> None:
 def inserting(table: Table, statement: Insert | None = None) -> Command:
     """An insert of all columns but the row's own number."""
     columns = [column.name for column in table.c if column.name != "id"]
-    made = Command(insert(table) if statement is None else statement, columns)
-    made.content = CONTENT.get(table)
-    return made
+    command = Command(insert(table) if statement is None else statement, columns)
+    command.content = CONTENT.get(table)
+    return command

@@ -81,8 +81,8 @@ def explain(error: BaseException, path: Path) -> BaseException:
     if code == sqlite3.SQLITE_CANTOPEN:
         return cannot_open(path)
     if code in _SAYINGS:
-        what, cure = _SAYINGS[code]
-        return StoreUnavailableError(f"the store's file {str(path)!r} {what}. {cure}")
+        problem, cure = _SAYINGS[code]
+        return StoreUnavailableError(f"the store's file {str(path)!r} {problem}. {cure}")
     orig = error.orig if isinstance(error, DBAPIError) else error
     name = getattr(orig, "sqlite_errorname", type(orig).__name__)
     if not hasattr(orig, "sqlite_errorcode"):  # the driver's own: what was stored is no text
@@ -124,15 +124,15 @@ def cannot_open(path: Path) -> StoreUnavailableError:
     """Say why a file cannot be opened."""
     folder = path.parent
     if _is_folder(path):
-        what, cure = "is a folder", "Name a file in it, such as ce.db."
+        problem, cure = "is a folder", "Name a file in it, such as ce.db."
     elif not _is_there(folder):
-        what, cure = "cannot be made: its folder does not exist", f"Create {str(folder)!r}."
+        problem, cure = "cannot be made: its folder does not exist", f"Create {str(folder)!r}."
     elif not _is_folder(folder):
-        what, cure = f"cannot be made: {str(folder)!r} is no folder", "Name another path."
+        problem, cure = f"cannot be made: {str(folder)!r} is no folder", "Name another path."
     else:
-        what = "cannot be opened or made"
+        problem = "cannot be opened or made"
         cure = "Give this user read and write permission for the file and its folder."
-    return StoreUnavailableError(f"the store's file {str(path)!r} {what}. {cure}")
+    return StoreUnavailableError(f"the store's file {str(path)!r} {problem}. {cure}")
 
 
 def _is_folder(path: Path) -> bool:

@@ -43,8 +43,8 @@ def _foreign(connection: Connection) -> Iterator[str]:
     for kind, name, table, text in connection.exec_driver_sql(_MASTER).all():
         if kind in ("trigger", "view"):
             yield f"{kind} {name}"
-        elif kind == "table" and (found := _RULES.search(text or "")):
-            yield f"{found[1].upper()} in the table {table}"
+        elif kind == "table" and (match := _RULES.search(text or "")):
+            yield f"{match[1].upper()} in the table {table}"
         elif kind == "index" and text and " ".join(text.split()) != _OURS.get(name):
             yield f"index {name}"
     for table in tables.metadata.tables.values():
@@ -56,6 +56,11 @@ def _more_unique(connection: Connection, table: Table) -> list[tuple[str, ...]]:
     indexes: dict[str, list[str]] = {}
     for index, column in connection.exec_driver_sql(_UNIQUE, (table.name,)).all():
         indexes.setdefault(index, []).append(column)
-    made = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
-    ours = {tuple(c.name for c in each.columns) for each in (table.primary_key, *made)}
-    return [each for each in map(tuple, indexes.values()) if each not in ours]
+    constraints = [
+        constraint for constraint in table.constraints if isinstance(constraint, UniqueConstraint)
+    ]
+    own_columns = {
+        tuple(c.name for c in constraint.columns)
+        for constraint in (table.primary_key, *constraints)
+    }
+    return [columns for columns in map(tuple, indexes.values()) if columns not in own_columns]

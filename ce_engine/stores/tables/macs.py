@@ -183,8 +183,8 @@ class Macs:
             elif before[tag] != mac:
                 self._add(content, CHANGED, tag, before[tag], mac)
 
-    def _add(self, content: Content, what: int, *parts: bytes) -> None:
-        self._made.append(_OPERATIONS * content.kind + what)
+    def _add(self, content: Content, operation: int, *parts: bytes) -> None:
+        self._made.append(_OPERATIONS * content.kind + operation)
         self._made += b"".join(parts)
 
     def __bytes__(self) -> bytes:
@@ -199,9 +199,9 @@ def entries(macs: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
     """
     at = 0
     while at < len(macs):
-        kind, what = divmod(macs[at], _OPERATIONS)
-        end = at + 1 + _SIZES.get(what, len(macs))
+        kind, operation = divmod(macs[at], _OPERATIONS)
+        end = at + 1 + _SIZES.get(operation, len(macs))
         if end > len(macs) or kind >= len(_ALL):
             raise ValueError("these are no MACs")
-        yield what, kind, macs[at + 1 : at + 1 + TAG_BYTES], macs[at + 1 + TAG_BYTES : end]
+        yield operation, kind, macs[at + 1 : at + 1 + TAG_BYTES], macs[at + 1 + TAG_BYTES : end]
         at = end

@@ -22,13 +22,13 @@ def _hex(data: bytes) -> str:
 
 
 def _uuid(data: bytes) -> str:
-    found = data.hex()
-    return f"{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:]}"
+    digits = data.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _nonce(data: bytes) -> str:
-    found = data.hex()
-    return f"{found[:8]}-{found[8:12]}-{found[12:]}"
+    digits = data.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}"
 
 
 def _link(data: bytes) -> str:
@@ -82,8 +82,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 @text_cache(maxsize=256)  # the ids of a turn stand in every row of it
 def shorten(text: str) -> bytes:
     """Any text as few bytes: ids, hashes and times as what they say. Equal texts have equal forms."""
-    if (known := _PLACES.get(text)) is not None:
-        return known
+    if (form := _PLACES.get(text)) is not None:
+        return form
     tag = _BY_LENGTH.get(len(text))
     try:
         if tag is not None:
@@ -172,13 +172,13 @@ def pack(value: Any) -> bytes:
 def _packed(text: str) -> bytes:
     ids: dict[bytes, int] = {}
 
-    def mark(found: re.Match[bytes]) -> bytes:
-        before, name = found[0][:1], found[0][1:]
+    def mark(match: re.Match[bytes]) -> bytes:
+        before, name = match[0][:1], match[0][1:]
         place = ids.get(name)
         if place is not None and place + _NEAR.start in _NEAR:
             return b"%c\x03%c" % (before[0], place + _NEAR.start)
         if place is not None or len(ids) == _MOST_IDS:
-            return found[0]
+            return match[0]
         ids[name] = len(ids)
         return before + (b"\x01" if len(name) == 36 else b"\x02")
 

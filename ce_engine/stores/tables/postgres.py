@@ -63,14 +63,14 @@ class PostgresDatabase:
     def __init__(self, url: str, lock_timeout_s: float) -> None:
         self.place = place_of(url)
         self._given, self._lock_timeout_s = url, lock_timeout_s
-        made = psycopg_url(url)
+        parsed_url = psycopg_url(url)
         defaults = {
             name: value
             for name, value in (("connect_timeout", _CONNECT_S), ("tcp_user_timeout", _LOST_MS))
-            if name not in made.query
+            if name not in parsed_url.query
         }
         self._engine = create_engine(
-            made,
+            parsed_url,
             poolclass=NullPool,  # a link keeps its connection: there are never more than links
             hide_parameters=True,
             use_native_hstore=False,
@@ -146,8 +146,8 @@ class PostgresDatabase:
         self.secret()
 
     def secret(self) -> bytes:
-        if (known := secret.from_environment()) is not None:
-            return known
+        if (value := secret.from_environment()) is not None:
+            return value
         raise StoreUnavailableError(
             f"the store in {self.place} needs {secret.VARIABLE}: several hosts share it, and with it "
             "their secret for fingerprints, which never stands in the database. Set it to the same "
@@ -233,15 +233,15 @@ class PostgresDatabase:
 def _do_update(clause: Any, compiler: Any, **options: Any) -> str:
     """The statements' `ON CONFLICT` is SQLite's; PostgreSQL's also knows constraints by name."""
     clause.constraint_target = None
-    made: str = compiler.visit_on_conflict_do_update(clause, **options)
-    return made
+    text: str = compiler.visit_on_conflict_do_update(clause, **options)
+    return text
 
 
 @compiles(OnConflictDoNothing, "postgresql")
 def _do_nothing(clause: Any, compiler: Any, **options: Any) -> str:
     clause.constraint_target = None
-    made: str = compiler.visit_on_conflict_do_nothing(clause, **options)
-    return made
+    text: str = compiler.visit_on_conflict_do_nothing(clause, **options)
+    return text
 
 
 def _orig(error: BaseException) -> Any:

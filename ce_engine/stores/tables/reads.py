@@ -129,61 +129,71 @@ def number(connection: Connection, scope: Scope) -> int | None:
     Raises:
         ScopeViolationError: the session belongs to another project (D-10).
     """
-    found = connection.execute(_NUMBER, key_values(scope)).first()
-    if found is None or not found[2]:
+    row = connection.execute(_NUMBER, key_values(scope)).first()
+    if row is None or not row[2]:
         return None
-    check_project(scope, found[1])
-    number: int = found[0]
+    check_project(scope, row[1])
+    number: int = row[0]
     return number
 
 
 def version(connection: Connection, scope: Scope) -> Versions:
     """What moved, of the session and its owner's settings."""
     values = {**key_values(scope), "project_id": scope.project_id}
-    found = _VERSION.first(connection, values)
-    assert found is not None
-    return Versions(found.version or 0, found.epoch or 0, found.settings)
+    row = _VERSION.first(connection, values)
+    assert row is not None
+    return Versions(row.version or 0, row.epoch or 0, row.settings)
 
 
 def state(
     connection: Connection, scope: Scope, after_seq: int, after_evidence: int
 ) -> SessionState | None:
     """The head, what is newer, and what is open."""
-    found = connection.execute(_HEAD, key_values(scope)).first()
-    if found is None:
+    head_row = connection.execute(_HEAD, key_values(scope)).first()
+    if head_row is None:
         return None
-    this, *head = found
-    newest = connection.execute(_NEWEST_TURN, {"this": this}).first()
+    session_number, *head = head_row
+    newest = connection.execute(_NEWEST_TURN, {"this": session_number}).first()
     return SessionState(
         head=rows.head(head),
-        rows=messages(connection, this, after_seq),
+        rows=messages(connection, session_number, after_seq),
         newest_turn=rows.turn_row(newest) if newest is not None else None,
-        cuts=[rows.cut_mark(row) for row in connection.execute(_CUTS, {"this": this})],
-        summaries=summaries(connection, this),
-        open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],
-        evidence=evidence(connection, this, after_evidence),
+        cuts=[rows.cut_mark(row) for row in connection.execute(_CUTS, {"this": session_number})],
+        summaries=summaries(connection, session_number),
+        open_turns=[
+            rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": session_number})
+        ],
+        evidence=evidence(connection, session_number, after_evidence),
         placeholders=[
-            rows.placeholder(r) for r in connection.execute(_PLACEHOLDERS, {"this": this})
+            rows.placeholder(r) for r in connection.execute(_PLACEHOLDERS, {"this": session_number})
         ],
     )
 
 
-def messages(connection: Connection, this: int | None, after: int = 0) -> list[MessageRow]:
+def messages(
+    connection: Connection, session_number: int | None, after: int = 0
+) -> list[MessageRow]:
     """Rows after the number `after`, in order."""
-    found = connection.execute(_MESSAGES, {"this": this, "after": after})
-    return [rows.message_row(row) for row in found]
+    result = connection.execute(_MESSAGES, {"this": session_number, "after": after})
+    return [rows.message_row(row) for row in result]
 
 
-def evidence(connection: Connection, this: int | None, after: int = 0) -> list[EvidenceRow]:
+def evidence(
+    connection: Connection, session_number: int | None, after: int = 0
+) -> list[EvidenceRow]:
     """Rows after the number `after`, in order."""
-    found = connection.execute(_EVIDENCE, {"this": this, "after": after})
-    return [rows.evidence_row(row) for row in found]
+    result = connection.execute(_EVIDENCE, {"this": session_number, "after": after})
+    return [rows.evidence_row(row) for row in result]
 
 
-def _items(connection: Connection, this: int | None, table: Table, kind: type[M]) -> list[M]:
+def _items(
+    connection: Connection, session_number: int | None, table: Table, kind: type[M]
+) -> list[M]:
     select_ = _ITEMS[table]
     name = select_.selected_columns.keys()[0]
-    return [rows.item(kind, name, row) for row in connection.execute(select_, {"this": this})]
+    return [
+        rows.item(kind, name, row) for row in connection.execute(select_, {"this": session_number})
+    ]
 
 
 def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
@@ -191,49 +201,52 @@ def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
     return tasks(connection, number(connection, scope))
 
 
-def tasks(connection: Connection, this: int | None) -> list[Task]:
+def tasks(connection: Connection, session_number: int | None) -> list[Task]:
     """In order of arrival."""
-    return _items(connection, this, tables.tasks, Task)
+    return _items(connection, session_number, tables.tasks, Task)
 
 
-def usages(connection: Connection, this: int | None) -> list[ModelUsage]:
+def usages(connection: Connection, session_number: int | None) -> list[ModelUsage]:
     """In order of arrival."""
-    return _items(connection, this, tables.model_usage, ModelUsage)
+    return _items(connection, session_number, tables.model_usage, ModelUsage)
 
 
-def calls(connection: Connection, this: int | None) -> list[ToolCallRow]:
+def calls(connection: Connection, session_number: int | None) -> list[ToolCallRow]:
     """In order of arrival."""
-    return [rows.call_row(row) for row in connection.execute(_CALLS, {"this": this})]
+    return [rows.call_row(row) for row in connection.execute(_CALLS, {"this": session_number})]
 
 
-def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
+def summaries(connection: Connection, session_number: int | None) -> list[SummaryRow]:
     """In order of arrival."""
-    found = connection.execute(_ITEMS[tables.summaries], {"this": this})
-    return [rows.summary_row(row) for row in found]
+    result = connection.execute(_ITEMS[tables.summaries], {"this": session_number})
+    return [rows.summary_row(row) for row in result]
 
 
 def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     """The whole document."""
-    found = connection.execute(_SESSION, key_values(scope)).first()
-    if found is None:
+    session_row = connection.execute(_SESSION, key_values(scope)).first()
+    if session_row is None:
         return None
-    this, project_id, created_at, updated_at, summary, meta = found
+    session_number, project_id, created_at, updated_at, summary, meta = session_row
     check_project(scope, project_id)
     body = Session(
         session_id=scope.session_id,
-        messages=[row.message for row in messages(connection, this)],
+        messages=[row.message for row in messages(connection, session_number)],
         summary=row_rules.newest_summary(
-            summaries(connection, this), Summary.model_validate(summary) if summary else None
+            summaries(connection, session_number),
+            Summary.model_validate(summary) if summary else None,
         ),
-        task_state=TaskState(todo_list=TodoList(tasks=tasks(connection, this))),
-        tool_state=ToolState(tool_calls=[row.call for row in calls(connection, this)]),
-        model_usage=usages(connection, this),
+        task_state=TaskState(todo_list=TodoList(tasks=tasks(connection, session_number))),
+        tool_state=ToolState(tool_calls=[row.call for row in calls(connection, session_number)]),
+        model_usage=usages(connection, session_number),
     )
     times = {"created_at": created_at, "updated_at": updated_at}
     return SessionDocument(
         session=body,
-        evidences={row.evidence.evidence_id: row.evidence for row in evidence(connection, this)},
-        context_blocks=blocks(connection, this),
+        evidences={
+            row.evidence.evidence_id: row.evidence for row in evidence(connection, session_number)
+        },
+        context_blocks=blocks(connection, session_number),
         meta=Meta.model_validate({**(meta or {}), **times}),
     )
 
@@ -297,8 +310,8 @@ def list_sessions(
         "since": since,
         "most": _ALL if limit is None else limit,
     }
-    found = [rows.session_info(row) for row in _SESSIONS.all(connection, values)]
-    return [info for info in found if info is not None]
+    entries = [rows.session_info(row) for row in _SESSIONS.all(connection, values)]
+    return [info for info in entries if info is not None]
 
 
 _KEYS = Query(select(_s.c.id, _s.c.account_id, _s.c.user_id, _s.c.session_id))
@@ -306,8 +319,8 @@ _KEYS = Query(select(_s.c.id, _s.c.account_id, _s.c.user_id, _s.c.session_id))
 
 def keys(connection: Connection) -> list[tuple[str, str, str]]:
     """Of all sessions, deleted ones too, but for those whose names are none."""
-    found = [rows.names(names) for _, *names in _KEYS.all(connection, {})]
-    return sorted((names[0], names[1], names[2]) for names in found if names is not None)
+    all_names = [rows.names(names) for _, *names in _KEYS.all(connection, {})]
+    return sorted((names[0], names[1], names[2]) for names in all_names if names is not None)
 
 
 def nameless(connection: Connection) -> list[str]:
@@ -323,8 +336,10 @@ def list_evidences(
     connection: Connection, scope: Scope, filter: EvidenceFilter | None
 ) -> list[Evidence]:
     """In order of arrival."""
-    this = number(connection, scope)
-    return row_rules.chosen_evidence((row.evidence for row in evidence(connection, this)), filter)
+    session_number = number(connection, scope)
+    return row_rules.chosen_evidence(
+        (row.evidence for row in evidence(connection, session_number)), filter
+    )
 
 
 def chunks(ids: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
@@ -338,14 +353,14 @@ def evidence_rows(connection: Connection, scope: Scope, ids: Sequence[str]) -> l
 
 
 def evidence_by_id(
-    connection: Connection, this: int | None, ids: Sequence[str]
+    connection: Connection, session_number: int | None, ids: Sequence[str]
 ) -> list[EvidenceRow]:
     """In order of arrival."""
-    found: list[EvidenceRow] = []
+    matches: list[EvidenceRow] = []
     for part in chunks(list(dict.fromkeys(ids))):
-        values = {"this": this, "ids": part}
-        found += [rows.evidence_row(row) for row in connection.execute(_EVIDENCE_BY_ID, values)]
-    return sorted(found, key=lambda row: row.seq)
+        values = {"this": session_number, "ids": part}
+        matches += [rows.evidence_row(row) for row in connection.execute(_EVIDENCE_BY_ID, values)]
+    return sorted(matches, key=lambda row: row.seq)
 
 
 def list_blocks(
@@ -355,9 +370,9 @@ def list_blocks(
     return row_rules.chosen_blocks(blocks(connection, number(connection, scope)), filter)
 
 
-def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:
+def blocks(connection: Connection, session_number: int | None) -> list[ContextBlock]:
     """In order of arrival."""
-    return _items(connection, this, tables.blocks, ContextBlock)
+    return _items(connection, session_number, tables.blocks, ContextBlock)
 
 
 def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
@@ -365,16 +380,16 @@ def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
     return [readable(row) for row in turns(connection, number(connection, scope))]
 
 
-def turns(connection: Connection, this: int | None) -> list[TurnRow]:
+def turns(connection: Connection, session_number: int | None) -> list[TurnRow]:
     """In order of opening."""
-    return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": this})]
+    return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": session_number})]
 
 
 def chain(connection: Connection, scope: Scope) -> EventChain | None:
     """The events in order of `seq`, and the head, of a deleted session too."""
-    found = connection.execute(_ANY_HEAD, key_values(scope)).first()
-    if found is None:
+    head_row = connection.execute(_ANY_HEAD, key_values(scope)).first()
+    if head_row is None:
         return None
-    this, *head = found
-    events = connection.execute(_EVENTS, {"this": this})
+    session_number, *head = head_row
+    events = connection.execute(_EVENTS, {"this": session_number})
     return EventChain(rows.head(head), [rows.event_of(scope, row) for row in events])

@@ -43,19 +43,23 @@ def replace_document(
 
 
 def _replace_messages(change: TableChange, session: Session) -> None:
-    known = {
+    rows_by_id = {
         str(row.message.message_id): row for row in reads.messages(change.connection, change.this)
     }
-    new, change.head.last_seq = row_rules.replaced(session.messages, known, change.head.last_seq)
+    new, change.head.last_seq = row_rules.replaced(
+        session.messages, rows_by_id, change.head.last_seq
+    )
     values = [rows.message_values(change.this, row) for row in new]
     change.refill(tables.messages, sql.NEW_MESSAGES, values)
 
 
 def _replace_evidence(change: TableChange, document: SessionDocument) -> None:
-    known = {
+    rows_by_id = {
         row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.this)
     }
-    new = row_rules.kept_evidence(document.evidences.values(), known, document.session.messages)
+    new = row_rules.kept_evidence(
+        document.evidences.values(), rows_by_id, document.session.messages
+    )
     values = [rows.evidence_values(change.this, row) for row in new]
     change.refill(tables.evidence, sql.NEW_EVIDENCE, values)
     change.head.last_evidence = max(change.head.last_evidence, len(new))
@@ -76,11 +80,11 @@ def _replace_blocks_and_meta(change: TableChange, document: SessionDocument) -> 
 
 
 def _replace_calls(change: TableChange, session: Session) -> None:
-    found = change.connection.execute(sql.ALL_CALLS, {"this": change.this})
-    known = {row.call.tool_call_id: row for row in map(rows.call_row, found)}
+    result = change.connection.execute(sql.ALL_CALLS, {"this": change.this})
+    rows_by_id = {row.call.tool_call_id: row for row in map(rows.call_row, result)}
     values = [
         rows.call_values(
-            change.this, replace(known.get(call.tool_call_id, ToolCallRow(call)), call=call)
+            change.this, replace(rows_by_id.get(call.tool_call_id, ToolCallRow(call)), call=call)
         )
         for call in session.tool_state.tool_calls
     ]

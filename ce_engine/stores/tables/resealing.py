@@ -47,16 +47,16 @@ class _Rows:
     def reseal(self, connection: Connection, this: int) -> None:
         """Open and seal them all, in place."""
         # Closed where one does not open, too: SQLite makes no file anew while a statement is under way.
-        with connection.execute(self._select, {"this": this}) as found:
-            rows = [dict(zip(self._names, row, strict=True)) for row in found]
+        with connection.execute(self._select, {"this": this}) as result:
+            rows = [dict(zip(self._names, row, strict=True)) for row in result]
         of = [{f"of_{name}": row[name] for name in self._key} for row in rows]
         values = [{**row, **key, "this": this} for row, key in zip(rows, of, strict=True)]
         self._update.run(connection, *values)
 
     def are_current(self, connection: Connection, this: int, key_id: str) -> bool:
         """Whether nothing is in the open, or under another key."""
-        kept = self._kept.all(connection, {"this": this})
-        return all(_is_current(value, key_id) for row in kept for value in row)
+        stored_rows = self._kept.all(connection, {"this": this})
+        return all(_is_current(value, key_id) for row in stored_rows for value in row)
 
 
 _ROWS = (
@@ -83,29 +83,29 @@ def _is_current(value: bytes | str | None, key_id: str) -> bool:
 
 def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id: str) -> bool:
     """Seal a session anew, with MACs of what is there then; false if all of it is already."""
-    found = head_of(connection, scope)
-    if found is None:
+    session_row = head_of(connection, scope)
+    if session_row is None:
         return False
-    old = [rows for rows in _ROWS if not rows.are_current(connection, found["id"], key_id)]
+    old = [rows for rows in _ROWS if not rows.are_current(connection, session_row["id"], key_id)]
     if not old:
         return False
     change = TableChange(
         connection,
         scope,
-        Head(*(found[name] for name in ("id", *sql.MOVING))),
+        Head(*(session_row[name] for name in ("id", *sql.MOVING))),
         secret,
-        bytes(found["salt"]),
-        macs_of(scope, secret, found, found),
+        bytes(session_row["salt"]),
+        macs_of(scope, secret, session_row, session_row),
         now,
-        set(from_json(found["frameworks"] or "[]")),
+        set(from_json(session_row["frameworks"] or "[]")),
         made=False,
-        updated_at=unescape(found["updated_at"]),
+        updated_at=unescape(session_row["updated_at"]),
         repeats=False,
     )
     with change.compared():
         for rows in old:
             rows.reseal(connection, change.this)
-    finish(change, found, is_other=True)
+    finish(change, session_row, is_other=True)
     return True
 
 
@@ -117,9 +117,9 @@ def reseal_settings(connection: Connection, key_id: str) -> tuple[int, list[str]
             count += _resealed(connection, row, key_id)
         except (*NO_VALUE, EncryptionKeyError) as error:
             account, user, project, name, _ = row
-            whose = f"account {account!r}, user {user!r}, project {project!r}"
+            place = f"account {account!r}, user {user!r}, project {project!r}"
             wrong.append(
-                f"the setting {name!r} of {whose} cannot be opened ({type(error).__name__})"
+                f"the setting {name!r} of {place} cannot be opened ({type(error).__name__})"
             )
     return count, wrong
 

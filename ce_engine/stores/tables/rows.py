@@ -96,8 +96,8 @@ def mended_session(row: Values) -> Values:
 def names(values: Sequence[Any]) -> list[str] | None:
     """Names as the database has them; `None` where somebody put there what no name of ours is kept as."""
     try:
-        found = [unescape(value) for value in values]
-        return found if [escape(name) for name in found] == list(values) else None
+        texts = [unescape(value) for value in values]
+        return texts if [escape(name) for name in texts] == list(values) else None
     except _NO_NAME:
         return None
 
@@ -108,14 +108,14 @@ _NO_NAME = (ValueError, TypeError, AttributeError)
 def session_info(values: Sequence[Any]) -> SessionInfo | None:
     """From a row as the database has it; `None` if it cannot be told of: that ends no list of the others."""
     session_id, user_id, account_id, frameworks, *counts, ephemeral, created_at, updated_at = values
-    told = names([session_id, user_id, account_id, created_at, updated_at])
+    texts = names([session_id, user_id, account_id, created_at, updated_at])
     try:
-        known = sorted(map(str, from_json(frameworks) if frameworks else ()))
+        framework_names = sorted(map(str, from_json(frameworks) if frameworks else ()))
     except _NO_NAME:
-        known = []
-    if told is None:
+        framework_names = []
+    if texts is None:
         return None
-    fields: list[Any] = [*told[:3], known, *counts, bool(ephemeral), *told[3:]]
+    fields: list[Any] = [*texts[:3], framework_names, *counts, bool(ephemeral), *texts[3:]]
     return SessionInfo(*fields)
 
 

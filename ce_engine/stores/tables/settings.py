@@ -63,20 +63,22 @@ def get(connection: Connection, scope: Scope, name: str, secret: Secret) -> Sett
 
 def _in_project(connection: Connection, scope: Scope, secret: Secret) -> Owned:
     key = dict(zip(_PROJECT, (*owned.owner_of(scope), scope.project_id), strict=True))
-    stored = _stored(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
-    return owned_of(owned.owner_of(scope), stored, secret)
+    settings = _stored(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
+    return owned_of(owned.owner_of(scope), settings, secret)
 
 
-def owned_of(owner: Owner, stored: Stored, secret: Secret) -> Owned:
+def owned_of(owner: Owner, settings: Stored, secret: Secret) -> Owned:
     """The settings with what their MACs say; without any, no secret is asked for, nor made."""
-    has_macs = any(each.macs for each in stored.values())
-    return setting_macs.owned_of(setting_macs.key_of(secret(), owner) if has_macs else None, stored)
+    has_macs = any(setting.macs for setting in settings.values())
+    return setting_macs.owned_of(
+        setting_macs.key_of(secret(), owner) if has_macs else None, settings
+    )
 
 
-def _stored(found: Iterable[Any]) -> dict[Owner, Stored]:
+def _stored(records: Iterable[Any]) -> dict[Owner, Stored]:
     """Rows by their owners; what is sealed is opened."""
     owners: dict[Owner, Stored] = {}
-    for *key, version, value, macs in found:
+    for *key, version, value, macs in records:
         if (names := rows.names(key)) is None:  # nobody's: `nameless` tells of it
             continue
         owner, place = (names[0], names[1]), (names[2], names[3])
@@ -101,11 +103,11 @@ def _as_kept(version: Any, value: Any, macs: Any) -> StoredSetting:
     """A row without its value opened; SQLite keeps in a column what somebody puts there, of any type."""
     is_version = isinstance(version, int) and 0 <= version <= rows.MOST
     is_macs = isinstance(macs, bytes | memoryview | None)
-    kept = bytes(macs or b"") if is_macs else b""
-    if len(kept) not in (0, 2 * setting_macs.BYTES):
-        kept, is_macs = b"", False
+    mac_bytes = bytes(macs or b"") if is_macs else b""
+    if len(mac_bytes) not in (0, 2 * setting_macs.BYTES):
+        mac_bytes, is_macs = b"", False
     return StoredSetting(
-        value, version if is_version else 0, kept, is_spoilt=not (is_version and is_macs)
+        value, version if is_version else 0, mac_bytes, is_spoilt=not (is_version and is_macs)
     )
 
 
@@ -119,34 +121,34 @@ def put(
     standing: Standing = Standing.INTACT,
 ) -> int:
     """Replace the setting, inside a transaction that nobody else writes in."""
-    known = _in_project(connection, scope, secret)
-    new, version = owned.put(known, scope, name, value, expected_version, standing)
-    _write(connection, owned.owner_of(scope), known, new, secret)
+    old = _in_project(connection, scope, secret)
+    new, version = owned.put(old, scope, name, value, expected_version, standing)
+    _write(connection, owned.owner_of(scope), old, new, secret)
     return version
 
 
 def delete(connection: Connection, account_id: str, user_id: str, secret: Secret) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
     owner = account_id, user_id
-    found = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
-    stored = {  # no value is opened: it may be spoilt
+    result = _OF_OWNER.all(connection, dict(zip(_OWNER, owner, strict=True)))
+    settings = {  # no value is opened: it may be spoilt
         (unescape(project), unescape(name)): _as_kept(version, value, macs)
-        for *_, project, name, version, value, macs in found
+        for *_, project, name, version, value, macs in result
         if rows.names((project, name)) is not None
     }
-    known = owned_of(owner, stored, secret)
-    new, gone = owned.emptied(known)
-    if new != known:
+    old = owned_of(owner, settings, secret)
+    new, count = owned.emptied(old)
+    if new != old:
         _write(connection, owner, {}, new, secret)
-    return gone
+    return count
 
 
-def _write(connection: Connection, owner: Owner, known: Owned, new: Owned, secret: Secret) -> None:
+def _write(connection: Connection, owner: Owner, old: Owned, new: Owned, secret: Secret) -> None:
     """Write the settings that are other than they were, and the MACs of those that stay beside them."""
     macs = setting_macs.sign(setting_macs.key_of(secret(), owner), new)
     for place, setting in new.items():
         key = (*owner, *place)
-        if known.get(place) == setting:
+        if old.get(place) == setting:
             of = {f"of_{name}": part for name, part in zip(_KEY, key, strict=True)}
             _SIGN.run(connection, {**of, "macs": macs[place]})
             continue
@@ -161,31 +163,33 @@ def _write(connection: Connection, owner: Owner, known: Owned, new: Owned, secre
 
 def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Setting]:
     """By account, user, project and name what owners set."""
-    stored = _stored(_ALL.all(connection, {}))
-    return owned.listed({owner: owned_of(owner, each, secret) for owner, each in stored.items()})
+    settings_by_owner = _stored(_ALL.all(connection, {}))
+    return owned.listed(
+        {owner: owned_of(owner, settings, secret) for owner, settings in settings_by_owner.items()}
+    )
 
 
 def check(
     connection: Connection, secret: Secret, account_id: str | None, user_id: str | None
 ) -> dict[tuple[str, str, str], SettingsCheck]:
     """By account, user and project what the MACs say."""
-    mine: dict[Owner, list[Any]] = {}
+    rows_by_owner: dict[Owner, list[Any]] = {}
     for row in _ALL.all(connection, {}):
         if (names := rows.names(row[:4])) is None:
             continue
         owner = names[0], names[1]
         if account_id in (None, owner[0]) and user_id in (None, owner[1]):
-            mine.setdefault(owner, []).append(row)
-    found: dict[Owner, Stored | ContextEngineError] = {}
-    for owner, each in mine.items():
+            rows_by_owner.setdefault(owner, []).append(row)
+    settings_by_owner: dict[Owner, Stored | ContextEngineError] = {}
+    for owner, owner_rows in rows_by_owner.items():
         try:
-            found[owner] = _stored(each)[owner]
+            settings_by_owner[owner] = _stored(owner_rows)[owner]
         except (ValueError, TypeError) as error:
-            found[owner] = FileDamagedError(
+            settings_by_owner[owner] = FileDamagedError(
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "
                 "anew, or delete it"
             )
-    return setting_macs.checks_of_owners(secret, found)
+    return setting_macs.checks_of_owners(secret, settings_by_owner)
 
 
 def nameless(connection: Connection) -> list[str]:

@@ -81,9 +81,9 @@ class SqliteDatabase:
         """See that SQLite opens a file of this user's, whose mode its other files get from it."""
         name = self.path.name
         try:
-            for each in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
-                if private_files.is_link(each):
-                    raise faults.is_link(self.path, each)
+            for path in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
+                if private_files.is_link(path):
+                    raise faults.is_link(self.path, path)
             private_files.make_file(self.path)
         except OSError:
             raise faults.cannot_open(self.path) from None
@@ -91,10 +91,10 @@ class SqliteDatabase:
     def identity(self) -> Identity | None:
         """Which file is at the path now; `None` if there is none that can be seen."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def exists(self) -> bool:
         """Whether there is a file to read; false if there is none yet, but could be.
@@ -190,23 +190,23 @@ class SqliteDatabase:
             if faults.is_no_database(error):
                 raise StoreUrlError(f"{faults.explain(error, self.path)}. See: ce doctor") from None
             return
-        if tables.revisions.name not in names and (said := self._of_another(names)):
-            raise StoreUrlError(f"{said} See: ce doctor")
+        if tables.revisions.name not in names and (problem := self._of_another(names)):
+            raise StoreUrlError(f"{problem} See: ce doctor")
 
     def _make_current(self, connection: Connection) -> None:
-        found = _revision(connection)
-        if found == HEAD:
+        revision = _revision(connection)
+        if revision == HEAD:
             return
-        if found is not None and found not in KNOWN:
+        if revision is not None and revision not in KNOWN:
             raise MigrationError(
-                f"the store's file {str(self.path)!r} has schema {found!r}; this release knows "
+                f"the store's file {str(self.path)!r} has schema {revision!r}; this release knows "
                 f"{', '.join(KNOWN)}. It was left as it is: use the release of ce-integrations "
                 "that wrote it, or a newer one."
             )
-        if found is None:
+        if revision is None:
             self._check_empty(connection)
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        upgrade = _upgrader() if found else None  # before the lock: it is slow to import
+        upgrade = _upgrader() if revision else None  # before the lock: it is slow to import
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         now = _revision(connection)  # another process may have been first
         if now is None:
@@ -219,15 +219,15 @@ class SqliteDatabase:
     def _check_views(self, connection: Connection) -> None:
         """See that what is read are tables: a view may be without end, and say what it likes."""
         names = connection.exec_driver_sql(_VIEWS).scalars()
-        if found := next((name for name in names if name.lower() in tables.metadata.tables), ""):
+        if view := next((name for name in names if name.lower() in tables.metadata.tables), ""):
             raise StoreUnavailableError(
-                f"in the store's file {str(self.path)!r} {found} is a view, where this library has a table: somebody "
+                f"in the store's file {str(self.path)!r} {view} is a view, where this library has a table: somebody "
                 "changed the file. It was left as it is. Restore a backup: ce restore"
             )
 
     def _check_empty(self, connection: Connection) -> None:
-        if said := self._of_another(connection.exec_driver_sql(_TABLES).scalars()):
-            raise StoreUnavailableError(said)
+        if problem := self._of_another(connection.exec_driver_sql(_TABLES).scalars()):
+            raise StoreUnavailableError(problem)
 
     def _of_another(self, names: Iterable[str]) -> str:
         """Say that a file with these tables is another program's; nothing if it is not."""
@@ -242,8 +242,8 @@ class SqliteDatabase:
 
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver: Any = connection.connection.dbapi_connection
-    found: sqlite3.Connection = driver
-    return found
+    sqlite_connection: sqlite3.Connection = driver
+    return sqlite_connection
 
 
 def _is_marked(connection: Connection) -> bool:
@@ -270,9 +270,9 @@ def _upgrader() -> Callable[[Connection], None]:
 def _revision(connection: Connection) -> str | None:
     """The schema's revision; `None` where there is no schema of ours."""
     try:
-        found: str | None = connection.execute(select(tables.revisions)).scalar()
+        revision: str | None = connection.execute(select(tables.revisions)).scalar()
     except OperationalError as error:
         if "no such table" in str(error.orig):
             return None
         raise
-    return found
+    return revision

@@ -163,10 +163,10 @@ class SqlStore(BaseStore):
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
         def read(connection: Connection) -> SessionState | None:
-            found = reads.state(connection, scope, after_seq, after_evidence)
-            if found is not None and found.head.project_id != scope.project_id:
+            state = reads.state(connection, scope, after_seq, after_evidence)
+            if state is not None and state.head.project_id != scope.project_id:
                 checking.check_row(connection, scope, self.secret)
-            return found
+            return state
 
         return await self._read(read, None)
 
@@ -200,9 +200,9 @@ class SqlStore(BaseStore):
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         def work(connection: Connection) -> int:
             self._database.lock_settings(connection)
-            if gone := settings.delete(connection, account_id, user_id, self._get_secret):
+            if count := settings.delete(connection, account_id, user_id, self._get_secret):
                 self._database.mark(connection)
-            return gone
+            return count
 
         return await self._write(work)
 

@@ -67,20 +67,20 @@ class TableChange:
     def _wrote(
         self, values: Sequence[rows.Values]
     ) -> Callable[[Content, Sequence[Row], int], None] | None:
-        def wrote(content: Content, written: Sequence[Row], done: int) -> None:
-            if done == len(written):
-                self.macs.put(content, written)
+        def wrote(content: Content, written_rows: Sequence[Row], done: int) -> None:
+            if done == len(written_rows):
+                self.macs.put(content, written_rows)
             elif (
                 done
             ):  # of several some were there already: those that are as they were to be went in
-                there = zip(written, values, strict=True)
+                there = zip(written_rows, values, strict=True)
                 self.macs.put(content, [r for r, v in there if self._now(content, v) == tuple(r)])
 
         return None if self.is_comparing else wrote
 
     def _now(self, content: Content, values: rows.Values) -> Row | None:
-        found = sql.ONE_ROW[content.table].first(self.connection, {**values, "this": self.this})
-        return None if found is None else tuple(found)
+        row = sql.ONE_ROW[content.table].first(self.connection, {**values, "this": self.this})
+        return None if row is None else tuple(row)
 
     def read(self, table: Table, values: rows.Values) -> None:
         """Take note of what a row, which is going to be changed, is now; nothing if it is not there."""
@@ -120,9 +120,9 @@ class TableChange:
             self.macs.compare(content, before[content.kind], after[content.kind])
 
     def _marks(self) -> dict[int, Any]:
-        this = {"this": self.this}
+        key = {"this": self.this}
         return {
-            content.kind: self.macs.marks(content, sql.ALL_ROWS[table].all(self.connection, this))
+            content.kind: self.macs.marks(content, sql.ALL_ROWS[table].all(self.connection, key))
             for table, content in CONTENT.items()
         }
 
@@ -133,10 +133,10 @@ class TableChange:
 
     def known(self, statement: Any, ids: Sequence[str]) -> list[Any]:
         """The rows that `statement` finds for these ids."""
-        found: list[Any] = []
+        records: list[Any] = []
         for part in reads.chunks(ids):
-            found += self.connection.execute(statement, {"this": self.this, "ids": part})
-        return found
+            records += self.connection.execute(statement, {"this": self.this, "ids": part})
+        return records
 
     def repeated(self, statement: Any, ids: Sequence[str]) -> set[str]:
         """Those of the ids whose rows are there already."""

@@ -117,8 +117,10 @@ class Sealed(StoredForm):
         super().__init__()
         self.field = field
         write, read, seal, unseal = self.form.write, self.form.read, self.seal, self.unseal
-        self.write = lambda value: None if (kept := write(value)) is None else seal(field, kept)
-        self.read = lambda kept: read(unseal(field, kept) if isinstance(kept, self.kind) else kept)
+        self.write = lambda value: None if (plain := write(value)) is None else seal(field, plain)
+        self.read = lambda value: read(
+            unseal(field, value) if isinstance(value, self.kind) else value
+        )
 
 
 class SealedText(Sealed):

@@ -86,9 +86,9 @@ class Vacuum:
         self._say([in_use, _not_owned(len(same))])
 
     def _say(self, why: Sequence[str]) -> None:
-        if told := "; ".join(filter(None, why)):
+        if reasons := "; ".join(filter(None, why)):
             raise DeletedBytesError(
-                f"old rows stay in the files of {self._place}: {told}. Then run: ce delete --rewrite"
+                f"old rows stay in the files of {self._place}: {reasons}. Then run: ce delete --rewrite"
             )
 
     @contextmanager
@@ -116,8 +116,8 @@ class Vacuum:
         """Wait until nobody sees what is deleted by now; who still does then."""
         deadline = monotonic() + OLDER_S
         following = int(self._connection.exec_driver_sql(_NEXT).scalar_one()) % _XIDS
-        asked = _OLDER.format(next=following)
-        while names := self._connection.exec_driver_sql(asked).scalars().all():
+        query = _OLDER.format(next=following)
+        while names := self._connection.exec_driver_sql(query).scalars().all():
             if monotonic() > deadline:
                 break
             sleep(_PAUSE_S)

@@ -33,12 +33,21 @@ _REMOVE = delete(_s).where(_s.c.id == bindparam("this"))
 
 def read_whole(connection: Connection, scope: Scope) -> StoredSession | None:
     """All that is kept of a session, of a deleted one too."""
-    found = connection.execute(_SESSION, reads.key_values(scope)).first()
-    if found is None:
+    session_row = connection.execute(_SESSION, reads.key_values(scope)).first()
+    if session_row is None:
         return None
-    this, last_evidence, last_accessed_at, access_count, frameworks, summary, meta, *head = found
+    (
+        session_number,
+        last_evidence,
+        last_accessed_at,
+        access_count,
+        frameworks,
+        summary,
+        meta,
+        *head,
+    ) = session_row
     state, chain = reads.state(connection, scope, 0, 0), reads.chain(connection, scope)
-    kept = StoredSession(
+    session = StoredSession(
         rows.head(head),
         made_at=head[rows.HEAD.index(_s.c.created_at)],
         last_evidence=last_evidence,
@@ -50,17 +59,19 @@ def read_whole(connection: Connection, scope: Scope) -> StoredSession | None:
         events=chain.events if chain else [],
     )
     if state is None:  # deleted: its events are all that is left
-        return kept
-    kept.messages, kept.cuts = state.rows, {_cut_key(mark): mark for mark in state.cuts}
-    kept.evidence = {row.evidence.evidence_id: _without_copy(row) for row in state.evidence}
-    kept.placeholders = {(item.label, item.mac): item for item in state.placeholders}
-    kept.summaries = {row.anchor_message_id: row for row in state.summaries}
-    kept.blocks = {block.block_id: block for block in reads.blocks(connection, this)}
-    kept.calls = {row.call.tool_call_id: row for row in reads.calls(connection, this)}
-    kept.usages = {usage.model_usage_id: usage for usage in reads.usages(connection, this)}
-    kept.tasks = {task.task_id: task for task in reads.tasks(connection, this)}
-    kept.turns = {turn.turn_id: turn for turn in reads.turns(connection, this)}
-    return kept
+        return session
+    session.messages, session.cuts = state.rows, {_cut_key(mark): mark for mark in state.cuts}
+    session.evidence = {row.evidence.evidence_id: _without_copy(row) for row in state.evidence}
+    session.placeholders = {(item.label, item.mac): item for item in state.placeholders}
+    session.summaries = {row.anchor_message_id: row for row in state.summaries}
+    session.blocks = {block.block_id: block for block in reads.blocks(connection, session_number)}
+    session.calls = {row.call.tool_call_id: row for row in reads.calls(connection, session_number)}
+    session.usages = {
+        usage.model_usage_id: usage for usage in reads.usages(connection, session_number)
+    }
+    session.tasks = {task.task_id: task for task in reads.tasks(connection, session_number)}
+    session.turns = {turn.turn_id: turn for turn in reads.turns(connection, session_number)}
+    return session
 
 
 def _cut_key(mark: CutMark) -> tuple[str, str, str]:
@@ -77,7 +88,7 @@ def _without_copy(row: EvidenceRow) -> EvidenceRow:
 def put_whole(
     connection: Connection,
     scope: Scope,
-    kept: StoredSession,
+    session: StoredSession,
     expected_version: int,
     secret: bytes,
 ) -> None:
@@ -86,47 +97,47 @@ def put_whole(
     Raises:
         VersionConflictError: what is, or was, there has not the expected version; 0 is nothing.
     """
-    known = head_of(connection, scope)
-    row_rules.check_place(scope, 0 if known is None else known["version"], expected_version)
-    if known is not None:
-        connection.execute(_REMOVE, {"this": known["id"]})
-    sql.NEW_SESSION.run(connection, _head_values(scope, kept))
-    found = head_of(connection, scope)
-    assert found is not None
-    head = Head(*(found[name] for name in ("id", *sql.MOVING)))
+    old = head_of(connection, scope)
+    row_rules.check_place(scope, 0 if old is None else old["version"], expected_version)
+    if old is not None:
+        connection.execute(_REMOVE, {"this": old["id"]})
+    sql.NEW_SESSION.run(connection, _head_values(scope, session))
+    session_row = head_of(connection, scope)
+    assert session_row is not None
+    head = Head(*(session_row[name] for name in ("id", *sql.MOVING)))
     head.version -= 1  # which the end of the group adds
     change = TableChange(
         connection,
         scope,
         head,
         secret,
-        kept.head.salt,
-        Macs(session_key(secret, kept.head.salt, scope)),
-        kept.last_accessed_at,
-        set(kept.frameworks),
+        session.head.salt,
+        Macs(session_key(secret, session.head.salt, scope)),
+        session.last_accessed_at,
+        set(session.frameworks),
         made=False,
-        updated_at=kept.head.updated_at,
+        updated_at=session.head.updated_at,
         repeats=False,
     )
-    _put_rows(change, kept)
-    events = [rows.event_values(change.this, scope, event) for event in kept.events]
+    _put_rows(change, session)
+    events = [rows.event_values(change.this, scope, event) for event in session.events]
     change.put(sql.NEW_EVENTS, events)
-    finish(change, found, is_other=False)
+    finish(change, session_row, is_other=False)
 
 
-def _head_values(scope: Scope, kept: StoredSession) -> rows.Values:
-    head = kept.head
+def _head_values(scope: Scope, session: StoredSession) -> rows.Values:
+    head = session.head
     values: rows.Values = {
         name: getattr(head, name) for name in SessionHead.__dataclass_fields__ if name in _s.c
     }
-    meta = compact(kept.meta, {"created_at", "updated_at"})
+    meta = compact(session.meta, {"created_at", "updated_at"})
     return values | {
         **reads.key_values(scope),
-        "last_evidence": kept.last_evidence,
-        "last_accessed_at": kept.last_accessed_at,
-        "access_count": max(kept.access_count - 1, 0),
-        "frameworks": sorted(kept.frameworks) or None,
-        "summary": compact(kept.summary) if kept.summary else None,
+        "last_evidence": session.last_evidence,
+        "last_accessed_at": session.last_accessed_at,
+        "access_count": max(session.access_count - 1, 0),
+        "frameworks": sorted(session.frameworks) or None,
+        "summary": compact(session.summary) if session.summary else None,
         "meta": meta or None,
         "macs": None,
         "macs_mac": b"",
@@ -134,23 +145,37 @@ def _head_values(scope: Scope, kept: StoredSession) -> rows.Values:
     }
 
 
-def _put_rows(change: TableChange, kept: StoredSession) -> None:
-    this = change.this
+def _put_rows(change: TableChange, session: StoredSession) -> None:
+    session_number = change.this
 
     def items(name: str, things: Any) -> list[rows.Values]:
-        return [rows.item_values(this, name, thing) for thing in things]
+        return [rows.item_values(session_number, name, thing) for thing in things]
 
-    change.put(sql.NEW_MESSAGES, [rows.message_values(this, row) for row in kept.messages])
     change.put(
-        sql.NEW_EVIDENCE, [rows.evidence_values(this, row) for row in kept.evidence.values()]
+        sql.NEW_MESSAGES, [rows.message_values(session_number, row) for row in session.messages]
     )
-    change.put(sql.PUT_BLOCKS, items("block_id", kept.blocks.values()))
-    change.put(sql.PUT_CALLS, [rows.call_values(this, row) for row in kept.calls.values()])
-    usages = items("model_usage_id", kept.usages.values())
-    change.put(sql.NEW_USAGE, [each | {"turn_id": None} for each in usages])
-    change.put(sql.PUT_TASKS, items("task_id", kept.tasks.values()))
-    change.put(sql.PUT_TURN, [rows.turn_values(this, turn) for turn in kept.turns.values()])
-    change.put(sql.PUT_CUT, [rows.cut_values(this, mark) for mark in kept.cuts.values()])
-    change.put(sql.PUT_SUMMARY, [rows.summary_values(this, row) for row in kept.summaries.values()])
-    marks: list[Placeholder] = list(kept.placeholders.values())
-    change.put(sql.NEW_PLACEHOLDERS, [rows.placeholder_values(this, item) for item in marks])
+    change.put(
+        sql.NEW_EVIDENCE,
+        [rows.evidence_values(session_number, row) for row in session.evidence.values()],
+    )
+    change.put(sql.PUT_BLOCKS, items("block_id", session.blocks.values()))
+    change.put(
+        sql.PUT_CALLS, [rows.call_values(session_number, row) for row in session.calls.values()]
+    )
+    usages = items("model_usage_id", session.usages.values())
+    change.put(sql.NEW_USAGE, [usage_values | {"turn_id": None} for usage_values in usages])
+    change.put(sql.PUT_TASKS, items("task_id", session.tasks.values()))
+    change.put(
+        sql.PUT_TURN, [rows.turn_values(session_number, turn) for turn in session.turns.values()]
+    )
+    change.put(
+        sql.PUT_CUT, [rows.cut_values(session_number, mark) for mark in session.cuts.values()]
+    )
+    change.put(
+        sql.PUT_SUMMARY,
+        [rows.summary_values(session_number, row) for row in session.summaries.values()],
+    )
+    marks: list[Placeholder] = list(session.placeholders.values())
+    change.put(
+        sql.NEW_PLACEHOLDERS, [rows.placeholder_values(session_number, item) for item in marks]
+    )

@@ -61,56 +61,58 @@ def apply(
         IntegrityError: a message or event is there already and `repeats` is false.
     """
     is_deleted = any(isinstance(write, DeleteSession) for write in writes[:1])
-    found = head_of(connection, scope, is_deleted=is_deleted)
-    new = found is None or not found["salt"]
-    there = 0 if found is None or new else found["version"]
+    session_row = head_of(connection, scope, is_deleted=is_deleted)
+    new = session_row is None or not session_row["salt"]
+    there = 0 if session_row is None or new else session_row["version"]
     row_rules.check_version(scope, expected_version, there)
     if not writes:
         return PutResult(success=True, version=there)
-    asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    known, planted = found, 0
-    if found is None or new:
-        asked_for = asked or _by_itself(scope, secret())
-        _begin(connection, scope, asked_for, now, found["id"] if found else None)
-        found = head_of(connection, scope)
-        assert found is not None
-        planted = _clear(connection, found["id"])
-    head = Head(*(found[name] for name in ("id", *sql.MOVING)))
-    row_rules.check_key(scope, writes, found["key_id"], head.epoch)
-    macs = macs_of(scope, secret(), found, known)
+    creation = next((write for write in writes if isinstance(write, CreateSession)), None)
+    old, planted = session_row, 0
+    if session_row is None or new:
+        asked_for = creation or _by_itself(scope, secret())
+        _begin(connection, scope, asked_for, now, session_row["id"] if session_row else None)
+        session_row = head_of(connection, scope)
+        assert session_row is not None
+        planted = _clear(connection, session_row["id"])
+    head = Head(*(session_row[name] for name in ("id", *sql.MOVING)))
+    row_rules.check_key(scope, writes, session_row["key_id"], head.epoch)
+    macs = macs_of(scope, secret(), session_row, old)
     if planted:
         macs.of_session(FORGED)
-    frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
-    salt = bytes(found["salt"])
+    frameworks, is_new = set(from_json(session_row["frameworks"] or "[]")), new and creation is None
+    salt = bytes(session_row["salt"])
     change = TableChange(
-        connection, scope, head, secret(), salt, macs, now, frameworks, made, now, repeats
+        connection, scope, head, secret(), salt, macs, now, frameworks, is_new, now, repeats
     )
     for write in writes:
         HANDLERS[type(write)](change, write)
-    return finish(change, found, not WHOLE.isdisjoint(map(type, writes)))
+    return finish(change, session_row, not WHOLE.isdisjoint(map(type, writes)))
 
 
 def head_of(
     connection: Connection, scope: Scope, *, is_deleted: bool = False
 ) -> rows.Values | None:
     """The session's row, as the database has it; damaged or not where it is to be deleted."""
-    found = sql.HEAD_TO_MOVE.first(connection, reads.key_values(scope))
-    if found is None:
+    record = sql.HEAD_TO_MOVE.first(connection, reads.key_values(scope))
+    if record is None:
         return None
-    row = found._asdict()
+    row = record._asdict()
     return rows.mended_session(row) if is_deleted else rows.session_values(row)
 
 
-def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:
+def macs_of(
+    scope: Scope, secret: bytes, session_row: rows.Values, before: rows.Values | None
+) -> Macs:
     """The group's MACs, with what is to be said of the session's row as it was before."""
-    made = Macs(session_key(secret, bytes(found["salt"]), scope))
+    macs = Macs(session_key(secret, bytes(session_row["salt"]), scope))
     if before is None:
-        return made
+        return macs
     if before["head_mac"] is None and before["macs_mac"] is None:
-        made.of_session(OLDER)
+        macs.of_session(OLDER)
     elif of_head(before, chain_keys(secret, scope.key).own) != before["head_mac"]:
-        made.of_session(FORGED)
-    return made
+        macs.of_session(FORGED)
+    return macs
 
 
 def _clear(connection: Connection, begun: int) -> int:
@@ -118,10 +120,10 @@ def _clear(connection: Connection, begun: int) -> int:
 
     SQLite takes rows of a session that is not there, where nobody tells it to ask.
     """
-    this = {"this": begun}
-    if not sql.HAS_ROWS.first(connection, this).has_rows:
+    key = {"this": begun}
+    if not sql.HAS_ROWS.first(connection, key).has_rows:
         return 0
-    return sum(command.run(connection, this) for command in sql.CLEAR.values())
+    return sum(command.run(connection, key) for command in sql.CLEAR.values())
 
 
 def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
@@ -130,15 +132,15 @@ def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
 
 
 def _begin(
-    connection: Connection, scope: Scope, asked: CreateSession, now: str, deleted: int | None
+    connection: Connection, scope: Scope, creation: CreateSession, now: str, deleted: int | None
 ) -> None:
     """Make the session's row; that of a deleted session is taken up again."""
     begun = {
-        "salt": asked.salt,
-        "key_id": asked.key_id,
-        "ephemeral": asked.ephemeral,
+        "salt": creation.salt,
+        "key_id": creation.key_id,
+        "ephemeral": creation.ephemeral,
         "project_id": scope.project_id,
-        "created_at": asked.at or now,
+        "created_at": creation.at or now,
     }
     if deleted is not None:
         sql.BEGIN_ANEW.run(connection, {**begun, "this": deleted})
@@ -187,16 +189,16 @@ def _written_events(
     change: TableChange, row: rows.Values, key: bytes
 ) -> tuple[bytes | None, bytes]:
     """Write the events, the first one with the MACs; what is left of these, and the MAC of all of them."""
-    made, total = bytes(row["macs"] or b"") + bytes(change.macs), bytes(row["macs_mac"] or b"")
+    macs, total = bytes(row["macs"] or b"") + bytes(change.macs), bytes(row["macs_mac"] or b"")
     if change.ended:
-        made, total = b"", b""
+        macs, total = b"", b""
     if not change.events:
-        return made or None, total
-    written = [rows.event_values(change.this, change.scope, event) for event in change.events]
-    if made:
-        written[0]["macs"] = made
-        total = running(total, change.events[0].hash, made, key)
-    change.put(sql.NEW_EVENTS, written)
+        return macs or None, total
+    values = [rows.event_values(change.this, change.scope, event) for event in change.events]
+    if macs:
+        values[0]["macs"] = macs
+        total = running(total, change.events[0].hash, macs, key)
+    change.put(sql.NEW_EVENTS, values)
     return None, total
 
 
@@ -206,8 +208,8 @@ def _nothing(change: TableChange, write: CreateSession | ForSession) -> None:
 
 def _append_messages(change: TableChange, write: AppendMessages) -> None:
     ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
-    known = change.repeated(sql.KNOWN_MESSAGES, ids)
-    new = row_rules.numbered(write.rows, known, change.head.last_seq)
+    known_ids = change.repeated(sql.KNOWN_MESSAGES, ids)
+    new = row_rules.numbered(write.rows, known_ids, change.head.last_seq)
     change.put(sql.NEW_MESSAGES, [rows.message_values(change.this, row) for row in new])
     change.head.last_seq += len(new)
     change.frameworks |= {row.framework for row in new}
@@ -236,8 +238,8 @@ def _put_blocks(change: TableChange, write: PutBlocks) -> None:
 def _append_tool_calls(change: TableChange, write: AppendToolCalls) -> None:
     ids = list(dict.fromkeys(row.call.tool_call_id for row in write.rows))
     merged: dict[str, ToolCallRow] = {}
-    for found in change.known(sql.KNOWN_CALLS, ids):
-        row = rows.call_row(found)
+    for record in change.known(sql.KNOWN_CALLS, ids):
+        row = rows.call_row(record)
         merged[row.call.tool_call_id] = row
         change.read(tables.tool_calls, {"tool_call_id": row.call.tool_call_id})
     for row in write.rows:
@@ -283,10 +285,10 @@ def _put_summary(change: TableChange, write: PutSummary) -> None:
 def _append_events(change: TableChange, write: AppendEvents) -> None:
     head = change.head
     ids = [event.event_id for event in write.events if event.event_id]
-    known = change.repeated(sql.KNOWN_EVENTS, ids) | {event.event_id for event in change.events}
+    known_ids = change.repeated(sql.KNOWN_EVENTS, ids) | {event.event_id for event in change.events}
     keys = chain_keys(change.secret, change.scope.key)
     last, end = head.last_event_seq, head.chain_head
-    new = row_rules.chained(write.events, known, last, end, keys, change.session_key)
+    new = row_rules.chained(write.events, known_ids, last, end, keys, change.session_key)
     if new:
         change.events += new
         head.last_event_seq += len(new)

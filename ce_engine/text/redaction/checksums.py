@@ -60,11 +60,11 @@ def luhn(digits: str) -> bool:
 
 def bank_card(digits: str) -> bool:
     """Say whether a network that issues cards has this prefix at this length, and Luhn holds."""
-    known = any(
+    is_issued = any(
         len(digits) in lengths and first <= int(digits[: len(str(first))]) <= last
         for first, last, lengths in _CARD_PREFIXES
     )
-    return known and luhn(digits)
+    return is_issued and luhn(digits)
 
 
 def chinese_identity(number: str) -> bool:

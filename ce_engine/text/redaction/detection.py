@@ -82,13 +82,13 @@ class Detection:
         if left is not None and left[0] <= 0:
             raise TimeUpError("the detector took longer for the texts of one call than it may")
         try:
-            found = self._asked(_Job(text, locale))
+            spans = self._asked(_Job(text, locale))
         finally:
             if left is not None:
                 left[0] -= time.monotonic() - began
         return tuple(
             SensitiveSpan(*_trimmed(text, span), span.label, f"detector_{span.label.lower()}")
-            for span in found
+            for span in spans
             if span.score >= self._least
         )
 
@@ -136,11 +136,11 @@ class Detection:
             job.done.set()
 
     def _checked(self, job: _Job) -> list[PiiSpan]:
-        found = list(self._detector.detect(job.text, job.locale))
-        for span in found:
+        spans = list(self._detector.detect(job.text, job.locale))
+        for span in spans:
             if not 0 <= span.start < span.end <= len(job.text) or span.label not in self.labels:
                 raise RedactionError("the detector gave a span that is not in the text")
-        return found
+        return spans
 
 
 def _trimmed(text: str, span: PiiSpan) -> tuple[int, int]:

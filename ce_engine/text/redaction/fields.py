@@ -48,13 +48,13 @@ class FieldPaths:
             RedactionError: a path leads too deep in it.
         """
         try:
-            found = json_locations(self.paths, value)
+            locations = json_locations(self.paths, value)
         except SelectorResolveError as error:
             raise RedactionError(f"field paths cannot be looked up here: {error}") from error
         hits: list[str] = []
-        root = [_copied(value) if found else value]
-        for parts in sorted(found, key=len):  # what holds others goes first, and they with it
-            path = found[parts]
+        root = [_copied(value) if locations else value]
+        for parts in sorted(locations, key=len):  # what holds others goes first, and they with it
+            path = locations[parts]
             old, parent, key = _at(root, parts)
             if old is None or (isinstance(old, str) and (not old or is_placeholder(old))):
                 continue
@@ -93,18 +93,18 @@ class FieldPaths:
             return text, []
         # Anew, not in place: of two equal keys the parser sees one, and the other must go as well.
         indent = 2 if "\n" in text.strip() else None
-        written = json.dumps(fresh, ensure_ascii=False, indent=indent)
-        if not _is_encodable(written):  # half an emoji, spelled `\ud83d`, must stay spelled so
-            written = json.dumps(fresh, indent=indent)
-        return written, hits
+        fresh_text = json.dumps(fresh, ensure_ascii=False, indent=indent)
+        if not _is_encodable(fresh_text):  # half an emoji, spelled `\ud83d`, must stay spelled so
+            fresh_text = json.dumps(fresh, indent=indent)
+        return fresh_text, hits
 
 
 def _object(pairs: list[tuple[str, Any]], twice: list[str]) -> dict[str, Any]:
     """A JSON object; `twice` gets a key of it that is there more than once."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         twice.append(pairs[0][0])
-    return made
+    return mapping
 
 
 def _is_encodable(text: str) -> bool:
@@ -116,8 +116,8 @@ def _is_encodable(text: str) -> bool:
 
 
 def _label(path: str) -> str:
-    named = _LAST_NAME.search(path)
-    return named[1].upper() if named else NO_NAME
+    match = _LAST_NAME.search(path)
+    return match[1].upper() if match else NO_NAME
 
 
 def _copied(value: Any) -> Any:

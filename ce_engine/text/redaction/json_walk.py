@@ -133,12 +133,12 @@ class JsonWalk:
         return children
 
     def _keyed(self, item: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-        taken: set[Any] = set()
+        names: set[Any] = set()
         for key, value in item.items():
             name = self._leaf(key, "", None)
-            while name in taken:
+            while name in names:
                 name = f"{name}'"  # two spellings of one value: neither entry may be lost
-            taken.add(name)
+            names.add(name)
             yield name, value
 
     def _leaf(self, item: Any, key: str, hint: Hint | None) -> Any:

@@ -106,7 +106,7 @@ def key_name(key: str) -> KeyName:
     name = _SIGNS.sub("", key.lower())
     last = _LAST_WORD.search(key)
     word = last[1].lower() if last else ""
-    role = next((role for role, those in _ROLES.items() if word in those), "")
+    role = next((role for role, role_words in _ROLES.items() if word in role_words), "")
     if _COUNTED.search(name):
         return KeyName(role=role)
     for label, ends in _OF_MANY.items():
@@ -142,11 +142,11 @@ def name_of_pair(value: str) -> str | None:
 
 def option(item: str) -> tuple[str, str, int] | None:
     """Return name, label and where its value begins (0: in the next item) of an option that takes a secret."""
-    found = _OPTION.fullmatch(item) if item.startswith("-") else None
-    label = key_name(found[1]).label if found else None
-    if found is None or label not in _OF_MANY:
+    match = _OPTION.fullmatch(item) if item.startswith("-") else None
+    label = key_name(match[1]).label if match else None
+    if match is None or label not in _OF_MANY:
         return None
-    return found[1], label, max(0, found.start(2))
+    return match[1], label, max(0, match.start(2))
 
 
 def is_secret(text: str, hint: Hint) -> bool:

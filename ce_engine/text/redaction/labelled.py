@@ -180,8 +180,8 @@ def _student(label: Label) -> Bounds | None:
     value = label.tail["value"]
     if _DATE.match(value) or len(_digits(value)) < 5:
         return None
-    named = label.chinese or label.tail["kind"] is not None
-    return label.tail.span("value") if named else None
+    is_named = label.chinese or label.tail["kind"] is not None
+    return label.tail.span("value") if is_named else None
 
 
 def _phone(label: Label) -> Bounds | None:

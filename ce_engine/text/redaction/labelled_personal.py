@@ -179,9 +179,9 @@ _KIND = (
 def _national(scheme: Scheme) -> Labelled:
     def accept(label: Label) -> Bounds | None:
         value = label.tail["value"]
-        found = scheme.form.fullmatch(without_signs(value).replace("/", ""))
+        match = scheme.form.fullmatch(without_signs(value).replace("/", ""))
         lone = label.end - label.start < 4 and not label.joined and value.isalpha()
-        return label.tail.span("value") if found and not lone and scheme.check(found[0]) else None
+        return label.tail.span("value") if match and not lone and scheme.check(match[0]) else None
 
     value = r"[A-Za-z0-9](?:[ .\-/]{0,2}[A-Za-z0-9]|\([0-9Aa]\)){6,19}(?![0-9A-Za-z])"
     return Labelled(scheme.rule, "NATIONAL_ID", labels(scheme.words), _tail(_KIND, value), accept)
@@ -190,8 +190,8 @@ def _national(scheme: Scheme) -> Labelled:
 def _ipv6(label: Label) -> Bounds | None:
     value = label.tail["value"]
     start, end = label.tail.span("value")
-    named = value.count(":") > 2 and ipv6(value) is not None
-    return (start, end) if named and is_somebodys(label.text, label.start, end) else None
+    is_address = value.count(":") > 2 and ipv6(value) is not None
+    return (start, end) if is_address and is_somebodys(label.text, label.start, end) else None
 
 
 LABELLED_SHORT = (

@@ -57,8 +57,10 @@ class LimitedRedactor:
             )
         except Exception as error:  # noqa: BLE001 - as above
             rule = self._failed(error)
-            told = rule == GIVEN_UP and isinstance(plain, dict)
-            return RedactedData({"withheld": True, "chars": length} if told else None, (rule,))
+            is_given_up = rule == GIVEN_UP and isinstance(plain, dict)
+            return RedactedData(
+                {"withheld": True, "chars": length} if is_given_up else None, (rule,)
+            )
 
     def _limited(self, length: int, work: Callable[[], T]) -> T:
         if length > self._max_chars:

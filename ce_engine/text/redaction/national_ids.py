@@ -294,8 +294,8 @@ def _form(rule: str, needs: str, form: str, check: Callable[[str], bool]) -> Sha
     if rest[:1] == "{":  # the first sign alone, so that a search looks for it before all else
         least, _, rest = rest[1:].partition("}")
         low, _, high = least.partition(",")
-        many = f"{int(low) - 1},{int(high) - 1}" if high else f"{int(low) - 1}"
-        rest = f"{first}{{{many}}}{rest}"
+        counts = f"{int(low) - 1},{int(high) - 1}" if high else f"{int(low) - 1}"
+        rest = f"{first}{{{counts}}}{rest}"
     pattern = rf"({first}(?<![\w\-./].){rest})(?![\w]|[\-./][0-9A-Za-z])"
     plain = (lambda text: text.upper()) if rule == "fi" else without_signs
     return Shape(
@@ -307,5 +307,5 @@ def _form(rule: str, needs: str, form: str, check: Callable[[str], bool]) -> Sha
     )
 
 
-FORMS = tuple(_form(*each) for each in _FORMS)
+FORMS = tuple(_form(*row) for row in _FORMS)
 """Numbers that need no label."""

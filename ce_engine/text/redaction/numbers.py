@@ -129,10 +129,10 @@ def _labelled_otherwise(before: list[str]) -> bool:
 
 
 def _without_fillers(before: list[str]) -> list[str]:
-    kept = list(before)
-    while kept and kept[-1].lower() in _FILLERS:
-        kept.pop()
-    return [*kept[:-1], kept[-1].lower()] if kept else []
+    kept_words = list(before)
+    while kept_words and kept_words[-1].lower() in _FILLERS:
+        kept_words.pop()
+    return [*kept_words[:-1], kept_words[-1].lower()] if kept_words else []
 
 
 def _paid_for(before: list[str], *, in_groups: bool) -> bool:
@@ -140,11 +140,11 @@ def _paid_for(before: list[str], *, in_groups: bool) -> bool:
 
     `Order number 4111111111111111` says that it is that one, `order 4111111111111111` does not.
     """
-    kept = _without_fillers(before)
-    last = kept[-1] if kept else ""
-    filled = {word.lower() for word in before[len(kept) :]} & _NUMBERED
-    named = bool(filled) or last.endswith(("号", "号码", "编号", "编码"))
-    if named and not in_groups:
+    kept_words = _without_fillers(before)
+    last = kept_words[-1] if kept_words else ""
+    filled = {word.lower() for word in before[len(kept_words) :]} & _NUMBERED
+    is_numbered = bool(filled) or last.endswith(("号", "号码", "编号", "编码"))
+    if is_numbered and not in_groups:
         return False
     hashed = before[-1:] == ["#"] and last not in _OTHER_WORDS
     return hashed or last == "id" or last in _PAID_WORDS or _PAID_CHINESE.search(last) is not None
@@ -272,12 +272,12 @@ def _as_printed(account: str) -> tuple[str, str]:
     return account, " ".join(account[at : at + 4] for at in range(0, len(account), 4))
 
 
-def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
+def iban_at(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     """Return the bounds of the IBAN whose check digits `IBAN_HEAD` found, or None."""
-    start = found.start() - 2
-    wanted = checksums.IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
-    places = [at for at in range(start, found.end()) if text[at] not in " -"][:wanted]
-    if not wanted or len(places) < wanted:
+    start = match.start() - 2
+    length = checksums.IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
+    places = [at for at in range(start, match.end()) if text[at] not in " -"][:length]
+    if not length or len(places) < length:
         return None
     end = places[-1] + 1
     if _glued(text[start - 1 : start], checked=True) or _glued(text[end : end + 1], checked=True):
@@ -288,6 +288,6 @@ def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
             return None  # uuids and hex dumps are in lower case, and many
         if text[start:end] not in _as_printed(account):
             return None
-    if wanted % 4 == 0 and _HEX.fullmatch(account) and _in_columns(text, start, end):
+    if length % 4 == 0 and _HEX.fullmatch(account) and _in_columns(text, start, end):
         return None
     return (start, end) if checksums.iban(account.upper()) else None

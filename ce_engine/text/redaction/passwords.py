@@ -42,10 +42,10 @@ def several_words(text: str, least: int) -> bool:
 def _to_line_end(label: Label) -> Bounds | None:
     """Return the rest of the line where it is a password with spaces: `password: correct horse battery staple`."""
     start = label.tail.start("value")
-    found = _TO_LINE_END.match(label.text, start)
-    if found is None or label.tail["operator"] is None or label.tail["quote"]:
+    match = _TO_LINE_END.match(label.text, start)
+    if match is None or label.tail["operator"] is None or label.tail["quote"]:
         return None
-    rest = found[0].rstrip()
+    rest = match[0].rstrip()
     if any(sign > "\u024f" for sign in rest):
         return None
     lower = rest.replace(" ", "").isalpha() and rest.islower()
@@ -147,10 +147,10 @@ _PHRASE_WORDS = re.compile(r"[a-z]{3,8}(?:[ ,\n]{1,3}[a-z]{3,8}){11,23}(?![a-z])
 
 def _seed_phrase(label: Label) -> Bounds | None:
     start = label.tail.start("value")
-    found = _PHRASE_WORDS.match(label.text, start)
-    if found is None or len(found[0].split()) not in {12, 15, 18, 21, 24}:
+    match = _PHRASE_WORDS.match(label.text, start)
+    if match is None or len(match[0].split()) not in {12, 15, 18, 21, 24}:
         return None
-    return found.span()
+    return match.span()
 
 
 PASSWORDS = (

@@ -58,7 +58,7 @@ def _of_record(item: Any) -> list[Any] | None:
     if isinstance(item, BaseModel):
         return [*vars(item).values()]
     if is_dataclass(item) and not isinstance(item, type):
-        return [getattr(item, each.name, None) for each in fields(item)]
+        return [getattr(item, record_field.name, None) for record_field in fields(item)]
     return None
 
 

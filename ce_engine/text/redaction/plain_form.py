@@ -101,7 +101,7 @@ def decoded(text: str) -> tuple[str, Callable[[int], int]]:
             view = view.replace(escape, plain)
     if not any(map(view.__contains__, _HINTS)):
         return view, _same
-    return substitute(view, ((*cut.span(), _meant(cut)) for cut in _HIDDEN.finditer(view)))
+    return substitute(view, ((*cut.span(), _decode_escape(cut)) for cut in _HIDDEN.finditer(view)))
 
 
 def _unseen(view: str) -> Iterator[tuple[int, int, str]]:
@@ -118,7 +118,7 @@ def _both(first: Callable[[int], int], second: Callable[[int], int]) -> Callable
     return second if first is _same else lambda offset: first(second(offset))
 
 
-def _meant(cut: re.Match[str]) -> str:
+def _decode_escape(cut: re.Match[str]) -> str:
     """What an escape stands for; nothing for NUL."""
     if cut["at"]:
         return "@"

@@ -129,12 +129,12 @@ class PresidioDetector:
         language = self._language(text, locale)
         if language is None:
             return
-        for found in self._analyzer.analyze(text, language, entities=self._entities):
-            start, end, label = found.start, found.end, str(found.entity_type)
+        for result in self._analyzer.analyze(text, language, entities=self._entities):
+            start, end, label = result.start, result.end, str(result.entity_type)
             if label in ENTITIES:
                 end = start + len(_name(text[start:end]))
             if start < end:
-                yield PiiSpan(start, end, label, float(found.score))
+                yield PiiSpan(start, end, label, float(result.score))
 
     def _language(self, text: str, locale: str) -> str | None:
         letters = sum(sign.isalpha() for sign in text)
@@ -146,27 +146,27 @@ class PresidioDetector:
         return "en" if "en" in self._models or not self._models else None
 
 
-def _name(found: str) -> str:
+def _name(text: str) -> str:
     """What of a find is a name: models take hashes, `Order 4412` and `status=200` for people, too."""
-    if not _NO_NAME.search(found):
-        return found
-    words = _NO_NAME.split(found, maxsplit=1)[0].rpartition(" ")[0]
+    if not _NO_NAME.search(text):
+        return text
+    words = _NO_NAME.split(text, maxsplit=1)[0].rpartition(" ")[0]
     return words if " " in words else ""
 
 
 def _addresses(text: str) -> Iterator[PiiSpan]:
     for pattern in _ADDRESSES:
-        for found in pattern.finditer(text):
-            yield PiiSpan(*found.span(), "ADDRESS", 0.8)
+        for match in pattern.finditer(text):
+            yield PiiSpan(*match.span(), "ADDRESS", 0.8)
 
 
 def _installed_models() -> dict[str, str]:
-    found = {}
+    models = {}
     for language, names in MODELS.items():
         model = next((name for name in names if _is_installed(name)), None)
         if model is not None:
-            found[language] = model
-    return found
+            models[language] = model
+    return models
 
 
 def _is_installed(model: str) -> bool:
@@ -184,18 +184,20 @@ def _analyzer(models: Mapping[str, str], entities: Sequence[str]) -> Any:
     """An analyzer over these models, or over none: then recognizers of patterns alone."""
     presidio = import_module("presidio_analyzer")
     engines = import_module("presidio_analyzer.nlp_engine")
-    known = import_module("presidio_analyzer.predefined_recognizers")
-    named = [{"lang_code": code, "model_name": model} for code, model in models.items()]
-    engine = engines.SpacyNlpEngine(models=named or [{"lang_code": "en", "model_name": "blank"}])
+    recognizers = import_module("presidio_analyzer.predefined_recognizers")
+    model_entries = [{"lang_code": code, "model_name": model} for code, model in models.items()]
+    engine = engines.SpacyNlpEngine(
+        models=model_entries or [{"lang_code": "en", "model_name": "blank"}]
+    )
     if models:
         engine.load()
     else:
         engine.nlp = {"en": import_module("spacy").blank("en")}
     languages = list(models) or ["en"]
     registry = presidio.RecognizerRegistry(supported_languages=languages)
-    if {*entities} <= {*known.SpacyRecognizer.ENTITIES}:
+    if {*entities} <= {*recognizers.SpacyRecognizer.ENTITIES}:
         for language in languages:
-            registry.add_recognizer(known.SpacyRecognizer(supported_language=language))
+            registry.add_recognizer(recognizers.SpacyRecognizer(supported_language=language))
     else:
         registry.load_predefined_recognizers(languages=languages, nlp_engine=engine)
     return presidio.AnalyzerEngine(

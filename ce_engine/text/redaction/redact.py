@@ -178,7 +178,7 @@ class PatternRedactor:
 
     def spelled_out(self, text: str) -> list[str]:
         """The placeholders that stand in a text, whoever wrote them."""
-        return [found[0] for found in self._placeholder.finditer(text)] if "[" in text else []
+        return [match[0] for match in self._placeholder.finditer(text)] if "[" in text else []
 
     def lettered(self, text: str) -> str:
         """The text of somebody else with what looks like our placeholders so that it is none."""
@@ -210,13 +210,15 @@ class PatternRedactor:
         """Replace in a text that stands under `key`, which may be the label of what is in it."""
         context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
         view, origin = readable(context + text)
-        found = [span for span in breathing(self._find(view, locale)) if span.start >= len(context)]
-        if not found:
+        view_spans = [
+            span for span in breathing(self._find(view, locale)) if span.start >= len(context)
+        ]
+        if not view_spans:
             return Redaction(text)
         pieces: list[str] = []
         spans: list[SensitiveSpan] = []
         done = 0
-        for span in breathing(found):
+        for span in breathing(view_spans):
             start, end = origin(span.start) - len(context), origin(span.end) - len(context)
             pieces += (
                 text[done:start],
@@ -235,40 +237,44 @@ class PatternRedactor:
         Each round reads a hole for every placeholder and match, so that the last one reads what a
         second redaction will read: doing it again changes nothing.
         """
-        holes = [found.span() for found in self._stands_for.finditer(text)] if "[" in text else []
+        holes = [match.span() for match in self._stands_for.finditer(text)] if "[" in text else []
         spans: list[SensitiveSpan] = []
         for _ in range(MAX_ROUNDS):
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
-            chosen = longest(self._scan(view))
+            view_spans = longest(self._scan(view))
             if self.detects and not spans:
-                chosen += self._beside(chosen, view, locale)
-            if not chosen:
+                view_spans += self._beside(view_spans, view, locale)
+            if not view_spans:
                 break
             fresh = [
                 SensitiveSpan(origin(start), origin(end), label, rule)
-                for start, end, label, rule in breathing(chosen)
+                for start, end, label, rule in breathing(view_spans)
             ]
             spans += fresh
             holes = sorted(holes + [(span.start, span.end) for span in fresh])
         return sorted(spans)
 
     def _scan(self, view: str) -> list[SensitiveSpan]:
-        found = scan(view) if len(view) > SHORT else _scan_short(view)
-        spans = [*self._scan_custom(view), *found] if self._custom else list(found)
+        built_in_spans = scan(view) if len(view) > SHORT else _scan_short(view)
+        spans = (
+            [*self._scan_custom(view), *built_in_spans] if self._custom else list(built_in_spans)
+        )
         return self._solid(view, spans)
 
-    def _beside(self, chosen: list[SensitiveSpan], view: str, locale: str) -> list[SensitiveSpan]:
+    def _beside(
+        self, view_spans: list[SensitiveSpan], view: str, locale: str
+    ) -> list[SensitiveSpan]:
         """What the detector finds, without the places that patterns, which are surer, have found."""
         if self.detection is None:
             return []
-        cuts = ((start, end, HOLE * (end - start)) for start, end, *_ in sorted(chosen))
+        cuts = ((start, end, HOLE * (end - start)) for start, end, *_ in sorted(view_spans))
         rest, _ = substitute(view, cuts)
-        found = longest(self.detection.spans(view, locale))
+        detector_spans = longest(self.detection.spans(view, locale))
         return [
             SensitiveSpan(*word.span(), span.label, span.rule)
-            for span in self._solid(rest, found)
+            for span in self._solid(rest, detector_spans)
             for word in _WORDS.finditer(rest, span.start, span.end)
         ]
 
@@ -288,9 +294,9 @@ class PatternRedactor:
         for rule in self._custom:
             if rule.word in lower:
                 breathe()
-                for found in rule.find(view):
-                    if found[0]:  # `x*` matches nothing everywhere
-                        yield SensitiveSpan(*found.span(), rule.label, rule.rule)
+                for match in rule.find(view):
+                    if match[0]:  # `x*` matches nothing everywhere
+                        yield SensitiveSpan(*match.span(), rule.label, rule.rule)
 
 
 @text_cache(4096)
@@ -324,10 +330,14 @@ class BoundRedactor:
     __slots__ = ("_locale", "_numbering", "_redactor", "_vault")
 
     def __init__(
-        self, redactor: PatternRedactor, key: bytes, known: Sequence[Placeholder], locale: str
+        self,
+        redactor: PatternRedactor,
+        key: bytes,
+        known_placeholders: Sequence[Placeholder],
+        locale: str,
     ) -> None:
         self._redactor, self._locale, self._vault = redactor, locale, Vault()
-        self._numbering = Numbering(key, known=known, vault=self._vault)
+        self._numbering = Numbering(key, known=known_placeholders, vault=self._vault)
 
     def detecting(self) -> BoundRedactor:
         """The same session's, as it also asks the detector: for what is said, not for names and ids."""

@@ -68,7 +68,7 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
     lower = lowered(text)
     digits = list(_near_digits(text))
     yield from _labelled(_ANYWHERE, text, lower, lower)
-    some = [found.span() for found in breathing(SOME_DIGITS.finditer(text))]
+    some = [match.span() for match in breathing(SOME_DIGITS.finditer(text))]
     if some:
         yield from _labelled(_BEFORE_SOME, text, lower, _before(lower, some))
     if digits:
@@ -79,12 +79,12 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
     if some:
         yield from _shapes(SHAPES_WITH_DIGITS, text, lower, list(_windows(some)))
     yield from _tokens(text)
-    taken = bytearray(len(text))
-    for each in breathing(shapes):
-        if each.rule == "url_password":
-            taken[each.start : each.end] = b"\1" * (each.end - each.start)
+    mask = bytearray(len(text))
+    for span in breathing(shapes):
+        if span.rule == "url_password":
+            mask[span.start : span.end] = b"\1" * (span.end - span.start)
     for mail in _mails(text):  # one that ends in a password and a host would leave its first half
-        if 1 not in taken[mail.start : mail.end]:
+        if 1 not in mask[mail.start : mail.end]:
             yield mail
     if digits:
         yield from _accounts(text)
@@ -93,9 +93,9 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
 
 def _near_digits(text: str) -> Iterator[tuple[int, int]]:
     last = 0
-    while found := NEAR_DIGITS.search(text, last):
+    while match := NEAR_DIGITS.search(text, last):
         breathe()
-        first, last = found.span()
+        first, last = match.span()
         while more := MORE_DIGITS.match(text, last):
             breathe()
             last = more.end()
@@ -112,16 +112,16 @@ def lowered(text: str) -> str:
 
 def longest(spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
     """Return the spans that remain when the longest of any that overlap wins, in order of place."""
-    found = sorted(spans, key=lambda span: span.start - span.end)
-    kept: list[SensitiveSpan] = []
-    taken = bytearray(max((span.end for span in found), default=0))
-    for span in breathing(found):
+    by_length = sorted(spans, key=lambda span: span.start - span.end)
+    winners: list[SensitiveSpan] = []
+    mask = bytearray(max((span.end for span in by_length), default=0))
+    for span in breathing(by_length):
         # A shorter span that overlaps a longer one has its first or its last place inside it.
-        if taken[span.start] or taken[span.end - 1]:
+        if mask[span.start] or mask[span.end - 1]:
             continue
-        taken[span.start : span.end] = b"\1" * (span.end - span.start)
-        kept.append(span)
-    return sorted(kept, key=_START)
+        mask[span.start : span.end] = b"\1" * (span.end - span.start)
+        winners.append(span)
+    return sorted(winners, key=_START)
 
 
 _START = attrgetter("start")
@@ -168,7 +168,7 @@ _BEFORE_NUMBERS = _Table.of(*LABELLED_NUMBERS)
 def _labelled(table: _Table, text: str, lower: str, labels_in: str) -> Iterator[SensitiveSpan]:
     tables = (table.ascii,) if labels_in.isascii() else table
     for word, rule in breathing(
-        (word, rule) for each in tables for word, rule in each if word in labels_in
+        (word, rule) for pairs in tables for word, rule in pairs if word in labels_in
     ):
         for at in occurrences(lower, word):
             if not starts_word(text, at, len(word)):
@@ -209,11 +209,11 @@ def _by_stretches(pattern: re.Pattern[str], text: str, begin: int, end: int) -> 
         # What begins so near the stretch's end may be longer, or be none, where more is seen of it.
         sure = end if stop == end else stop - _COMMAND_REACH
         done = sure
-        for found in pattern.finditer(text, at, stop):
-            if found.start() >= sure and stop < end:
+        for match in pattern.finditer(text, at, stop):
+            if match.start() >= sure and stop < end:
                 break
-            done = max(done, found.end())
-            yield found
+            done = max(done, match.end())
+            yield match
         at = done
 
 
@@ -228,35 +228,35 @@ def _shapes(
         if shape.needs not in lower:
             continue
         for begin, end in breathing(windows):
-            for found in breathing(find(shape.pattern, text, begin, end)):
-                if shape.accept(found[1]) and shape.beside(text, *found.span(1)):
-                    yield SensitiveSpan(*found.span(1), shape.label, shape.rule)
+            for match in breathing(find(shape.pattern, text, begin, end)):
+                if shape.accept(match[1]) and shape.beside(text, *match.span(1)):
+                    yield SensitiveSpan(*match.span(1), shape.label, shape.rule)
 
 
 def _tokens(text: str) -> Iterator[SensitiveSpan]:
     text = f" {text}"  # the gap before the first run
     for run in breathing(TOKEN_RUN.finditer(text)):
         at, stop = run.span()
-        while found := TOKEN_PREFIX.search(text, at, stop):
-            token = TOKENS[found[0]]
-            body = token.body.match(text, found.end())
-            at = body.end() if body else found.end()  # read once, hit or not: linear
-            if body and is_token(found[0], body[0]):
-                yield SensitiveSpan(found.start() - 1, at - 1, "SECRET", token.rule)
+        while match := TOKEN_PREFIX.search(text, at, stop):
+            token = TOKENS[match[0]]
+            body = token.body.match(text, match.end())
+            at = body.end() if body else match.end()  # read once, hit or not: linear
+            if body and is_token(match[0], body[0]):
+                yield SensitiveSpan(match.start() - 1, at - 1, "SECRET", token.rule)
 
 
 def _mails(text: str) -> Iterator[SensitiveSpan]:
     if "@" not in text:
         return
-    for found in breathing(MAIL_SIGN.finditer(text)):
-        bounds = mail_at(text, found.start())
+    for match in breathing(MAIL_SIGN.finditer(text)):
+        bounds = mail_at(text, match.start())
         if bounds:
             yield SensitiveSpan(*bounds, "EMAIL", "mail")
 
 
 def _accounts(text: str) -> Iterator[SensitiveSpan]:
-    for found in breathing(IBAN_HEAD.finditer(text)):
-        bounds = iban_at(text, found)
+    for match in breathing(IBAN_HEAD.finditer(text)):
+        bounds = iban_at(text, match)
         if bounds:
             yield SensitiveSpan(*bounds, "IBAN", "iban")
 
@@ -282,17 +282,17 @@ def _first(pattern: re.Pattern[str], text: str, at: int, stop: int) -> re.Match[
     while True:
         breathe()
         end = min(stop, at + _WINDOW)
-        found = pattern.search(text, at, end)
+        match = pattern.search(text, at, end)
         # What begins so near the window's end may be longer, or be none, where more is seen of it.
-        if end == stop or (found and found.start() < end - NUMBER_REACH):
-            return found
+        if end == stop or (match and match.start() < end - NUMBER_REACH):
+            return match
         at = end - NUMBER_REACH
 
 
 def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[SensitiveSpan]:
-    while found := _first(rule.pattern, text, at, stop):
-        start, end = found.span()
-        digits = _NO_DIGITS.sub("", found[0])
+    while match := _first(rule.pattern, text, at, stop):
+        start, end = match.span()
+        digits = _NO_DIGITS.sub("", match[0])
         alone = stands_alone(text, start, end, checked=rule.checked)
         if alone and rule.accept(text, start, end, digits):
             yield SensitiveSpan(start, end, rule.label, rule.rule)

@@ -33,15 +33,15 @@ def lettered(text: str, pattern: re.Pattern[str] = ANY) -> str:
     """
     pieces: list[str] = []
     done = 0
-    for start, end, found in _found(text, pattern):
-        pieces += (text[done:start], f"[{found['label']}_{_letters(int(found['number']))}]")
+    for start, end, match in _found(text, pattern):
+        pieces += (text[done:start], f"[{match['label']}_{_letters(int(match['number']))}]")
         done = end
     return "".join((*pieces, text[done:])) if pieces else text
 
 
 def spelled_out(text: str, pattern: re.Pattern[str] = ANY) -> list[str]:
     """The placeholders that stand in a text, in disguise too."""
-    return [found[0] for _, _, found in _found(text, pattern)]
+    return [match[0] for _, _, match in _found(text, pattern)]
 
 
 def each_lettered(value: Any, letter: Callable[[str], str]) -> Any:
@@ -51,18 +51,18 @@ def each_lettered(value: Any, letter: Callable[[str], str]) -> Any:
     while todo:
         item = todo.pop()
         if isinstance(item, dict):
-            told = list(item.items())
+            entries = list(item.items())
             item.clear()
-            for key, each in told:
+            for key, child in entries:
                 name = letter(key) if isinstance(key, str) else key
                 while name in item:
                     name = f"{name}'"  # neither entry may be lost
-                item[name] = each
-        for place, each in item.items() if isinstance(item, dict) else enumerate(item):
-            if isinstance(each, str):
-                item[place] = letter(each)
-            elif isinstance(each, dict | list):
-                todo.append(each)
+                item[name] = child
+        for place, child in item.items() if isinstance(item, dict) else enumerate(item):
+            if isinstance(child, str):
+                item[place] = letter(child)
+            elif isinstance(child, dict | list):
+                todo.append(child)
     return root[0]
 
 
@@ -72,13 +72,13 @@ def _found(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, re.M
         return
     spans: dict[tuple[int, int], re.Match[str]] = {}
     for view, origin in _views(text):
-        for found in pattern.finditer(view):
-            if found["number"][0] != "0":
-                spans.setdefault((origin(found.start()), origin(found.end())), found)
+        for match in pattern.finditer(view):
+            if match["number"][0] != "0":
+                spans.setdefault((origin(match.start()), origin(match.end())), match)
     done = 0
-    for (start, end), found in sorted(spans.items(), key=lambda item: item[0]):
+    for (start, end), match in sorted(spans.items(), key=lambda item: item[0]):
         if start >= done:
-            yield start, end, found
+            yield start, end, match
             done = end
 
 

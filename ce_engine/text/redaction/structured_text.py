@@ -66,8 +66,8 @@ def _accepted(label: Label, hint: Hint) -> Bounds | None:
 
 def _in_object(label: Label) -> Bounds | None:
     """`"password": {"value": "..."}` and `"passwords": ["..."]`."""
-    many = "s" if label.text[label.end] == "s" else ""
-    name = key_name(_name(label) + many)
+    plural = "s" if label.text[label.end] == "s" else ""
+    name = key_name(_name(label) + plural)
     listed = label.tail["list"] is not None
     if name.inside is None or (listed and name.label is None):
         return None
@@ -90,11 +90,11 @@ def _beside(label: Label) -> Bounds | None:
         return None
     text, first = label.text, max(0, label.start - _REACH)
     if label.tail["pair"]:
-        named = _NAMED.search(text, first, label.start)
-        right = named is not None and key_name(named[1]).role == NAME
+        match = _NAMED.search(text, first, label.start)
+        right = match is not None and key_name(match[1]).role == NAME
         return _accepted(label, Hint(kind, value=True)) if right else None
-    if taken := option(name):
-        return None if taken[2] else _accepted(label, Hint(kind, value=True))
+    if option_parts := option(name):
+        return None if option_parts[2] else _accepted(label, Hint(kind, value=True))
     if kind != "SECRET" or _FIRST.search(text, first, label.start) is None:
         return None  # a list of two passwords, or of two words
     bounds = _accepted(label, Hint(kind, value=False))
@@ -107,7 +107,7 @@ _COOKIES = r"(?:[\w.\-%]{1,64}=[^\s\"'<>;]{0,4096}(?:;[ ]?)?){1,40}+"
 def _cookies(label: Label) -> Bounds | None:
     """Those of a header, where one of them looks like chance."""
     start, text = label.tail.start("value"), label.tail["value"].rstrip("; ")
-    pairs = (each.partition("=")[2] for each in text.split(";"))
+    pairs = (cookie.partition("=")[2] for cookie in text.split(";"))
     return (start, start + len(text)) if any(map(is_random, pairs)) else None
 
 

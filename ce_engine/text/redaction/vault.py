@@ -58,9 +58,9 @@ class Vault:
 
     def restore(self, text: str, pattern: re.Pattern[str]) -> RestoreResult:
         """The text with the live values of the placeholders that `pattern` finds."""
-        known = [found[0] in self._live for found in pattern.finditer(text)]
-        live = pattern.sub(lambda found: self._live.get(found[0], found[0]), text)
-        return RestoreResult(live, sum(known), len(known) - sum(known))
+        hits = [match[0] in self._live for match in pattern.finditer(text)]
+        live = pattern.sub(lambda match: self._live.get(match[0], match[0]), text)
+        return RestoreResult(live, sum(hits), len(hits) - sum(hits))
 
     def _forget(self, placeholder: str) -> None:
         live = self._live.pop(placeholder, None)

@@ -14,8 +14,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*(?<=[a-z0-9])", re.ASCII)
 
 def exact_names(text: str) -> list[str]:
     """The words of a text that have a digit in them, in lower case, without those that are too short."""
-    found = dict.fromkeys(_NAME.findall(text.lower()))
-    names = [n for n in found if len(n) >= LEAST_CHARS and any(map(str.isdigit, n))]
+    words = dict.fromkeys(_NAME.findall(text.lower()))
+    names = [n for n in words if len(n) >= LEAST_CHARS and any(map(str.isdigit, n))]
     return names if len(names) <= MOST_NAMES else []
 
 

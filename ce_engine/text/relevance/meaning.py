@@ -26,21 +26,21 @@ Meaning = Callable[[Sequence[int], int, int], Sequence[int]]
 sets of positions, by the binary digit that each has in what it is given."""
 
 
-def digits(cosines: Any, known: Any, lends: int, unit: int) -> list[int]:
+def digits(cosines: Any, has_vector: Any, lends: int, unit: int) -> list[int]:
     """What positions are given for their meaning, in binary: the set of those with digit 0, with digit 1, ...
 
     Args:
         cosines: of each position with the question, a NumPy array.
-        known: whether it has a vector, a NumPy array of bools.
+        has_vector: whether it has a vector, a NumPy array of bools.
         lends: the set of positions that lend to those beside them.
         unit: what a score of 1 is worth.
     """
     import numpy as np  # noqa: PLC0415 - needed with an embedder only
 
-    others = cosines[known & (cosines < SAME)]
+    others = cosines[has_vector & (cosines < SAME)]
     if not others.size:
         return []
-    near = np.where(known, (cosines - others.mean()) / max(float(others.std()), SPREAD), 0.0)
+    near = np.where(has_vector, (cosines - others.mean()) / max(float(others.std()), SPREAD), 0.0)
     lent = BESIDE * np.where(bits(lends, len(near)), near, 0.0)
     near[1:] += lent[:-1]
     near[:-1] += lent[1:]

@@ -73,8 +73,8 @@ class MiniLmEmbedder:
         ids = np.array([self._words.ids(text)], np.int64)
         inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
         vector = run(None, inputs)[0][0].mean(axis=0)
-        found: list[float] = (vector / np.linalg.norm(vector)).tolist()
-        return found
+        unit_vector: list[float] = (vector / np.linalg.norm(vector)).tolist()
+        return unit_vector
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
@@ -110,18 +110,18 @@ class WordPieces:
 
     def ids(self, text: str) -> list[int]:
         """The pieces of a text between its two marks."""
-        found = [self._first]
+        numbers = [self._first]
         for word in _words(text):
-            found += self._pieces(word)
-            if len(found) >= MAX_TOKENS:
+            numbers += self._pieces(word)
+            if len(numbers) >= MAX_TOKENS:
                 break
-        return [*found[: MAX_TOKENS - 1], self._last]
+        return [*numbers[: MAX_TOKENS - 1], self._last]
 
     def _pieces(self, word: str) -> list[int]:
         """The longest pieces that a word begins and goes on with."""
         if len(word) > LONGEST_WORD:
             return [self._unknown]
-        found: list[int] = []
+        numbers: list[int] = []
         start = 0
         while start < len(word):
             end, mark = len(word), "##" if start else ""
@@ -129,9 +129,9 @@ class WordPieces:
                 end -= 1
             if end == start:
                 return [self._unknown]
-            found.append(self._numbers[mark + word[start:end]])
+            numbers.append(self._numbers[mark + word[start:end]])
             start = end
-        return found
+        return numbers
 
 
 def _words(text: str) -> Iterator[str]:

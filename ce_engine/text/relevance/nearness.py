@@ -15,11 +15,14 @@ def nearness(
     texts: Mapping[str, str], query: str, terms: Callable[[str], Sequence[str]]
 ) -> dict[str, float]:
     """By name, the weight of the question's terms in each text: the rarer among the texts, the more."""
-    asked = frozenset(terms(_page(query)))
-    shared = {name: asked.intersection(terms(_page(text))) for name, text in texts.items()}
-    holding = Counter(term for each in shared.values() for term in each)
+    query_terms = frozenset(terms(_page(query)))
+    shared = {name: query_terms.intersection(terms(_page(text))) for name, text in texts.items()}
+    holding = Counter(term for shared_terms in shared.values() for term in shared_terms)
     weights = {term: math.log1p(len(texts) / count) for term, count in holding.items()}
-    return {name: math.fsum(weights[term] for term in each) for name, each in shared.items()}
+    return {
+        name: math.fsum(weights[term] for term in shared_terms)
+        for name, shared_terms in shared.items()
+    }
 
 
 def _page(text: str) -> str:

@@ -89,11 +89,11 @@ class PassageIndex:
     """Known texts that are looked for in others; what is derived of each is derived once.
 
     Args:
-        known: each as the forms that it may have (live and as stored); the first that is found counts.
+        known_texts: each as the forms that it may have (live and as stored); the first that is found counts.
     """
 
-    def __init__(self, known: Sequence[Sequence[str]]) -> None:
-        self._known = [tuple(dict.fromkeys(forms)) for forms in known]
+    def __init__(self, known_texts: Sequence[Sequence[str]]) -> None:
+        self._known = [tuple(dict.fromkeys(forms)) for forms in known_texts]
         self._found: dict[str, Sequence[PassageMatch]] = {}
 
     def find(self, text: str) -> Sequence[PassageMatch]:
@@ -107,26 +107,26 @@ class PassageIndex:
         return self._found[text]
 
     def _searched(self, text: str) -> list[PassageMatch]:
-        found: list[PassageMatch] = []
+        matches: list[PassageMatch] = []
         missing: set[int] = set()
-        for which, forms in enumerate(self._known):
-            places = next(filter(None, (_whole(text, form, found) for form in forms)), [])
+        for index, forms in enumerate(self._known):
+            places = next(filter(None, (_whole(text, form, matches) for form in forms)), [])
             if places:
-                found = sorted(
-                    [*found, *(PassageMatch(start, end, which) for start, end in places)]
+                matches = sorted(
+                    [*matches, *(PassageMatch(start, end, index) for start, end in places)]
                 )
             else:
-                missing.add(which)
+                missing.add(index)
         if missing:
-            found += [*self._parts(text, missing, found)]
-        return sorted(found)
+            matches += [*self._parts(text, missing, matches)]
+        return sorted(matches)
 
     @cached_property
     def _forms(self) -> list[tuple[int, str]]:
         """Every form without its white space, and of which known text it is."""
         return [
-            (which, "".join(form.split()))
-            for which, forms in enumerate(self._known)
+            (index, "".join(form.split()))
+            for index, forms in enumerate(self._known)
             for form in forms
         ]
 
@@ -134,23 +134,23 @@ class PassageIndex:
     def _seeds(self) -> dict[str, list[tuple[int, int]]]:
         """The seeds of the known texts: (place among the forms, where it stands there)."""
         seeds: dict[str, list[tuple[int, int]]] = {}
-        for n, (_, known) in enumerate(self._forms):
-            for at in range(0, len(known) - SEED + 1, SEED):
-                places = seeds.setdefault(known[at : at + SEED], [])
+        for n, (_, form) in enumerate(self._forms):
+            for at in range(0, len(form) - SEED + 1, SEED):
+                places = seeds.setdefault(form[at : at + SEED], [])
                 if len(places) < FEW or places[-FEW][0] != n:
                     places.append((n, at))
         return seeds
 
     def _parts(
-        self, text: str, missing: Container[int], taken: Sequence[PassageMatch]
+        self, text: str, missing: Container[int], matches: Sequence[PassageMatch]
     ) -> Iterator[PassageMatch]:
         """Parts of the texts that do not stand whole, in what is left of the text."""
-        for begin, end in _left(len(text), taken):
+        for begin, end in _left(len(text), matches):
             packed = _Packed(text[begin:end])
             runs = _joined(self._common(packed.text, missing))
-            for start, stop, which in _claims(runs, self._forms):
+            for start, stop, index in _claims(runs, self._forms):
                 yield PassageMatch(
-                    begin + packed.place(start), begin + packed.place(stop - 1) + 1, which
+                    begin + packed.place(start), begin + packed.place(stop - 1) + 1, index
                 )
 
     def _common(self, text: str, missing: Container[int]) -> Iterator[_Part]:
@@ -168,40 +168,40 @@ class PassageIndex:
                 at += 1
 
 
-def _whole(text: str, known: str, found: Sequence[PassageMatch]) -> list[tuple[int, int]]:
-    """Where a known text stands whole and free; `found` is in order."""
-    places, start = [], text.find(known) if len(known) >= MIN_WHOLE else -1
+def _whole(text: str, form: str, matches: Sequence[PassageMatch]) -> list[tuple[int, int]]:
+    """Where a known text stands whole and free; `matches` are in order."""
+    places, start = [], text.find(form) if len(form) >= MIN_WHOLE else -1
     while start >= 0:
-        end = start + len(known)
-        after = bisect_left(found, start, key=_START)
-        if (not after or found[after - 1].end <= start) and (
-            after == len(found) or end <= found[after].start
+        end = start + len(form)
+        after = bisect_left(matches, start, key=_START)
+        if (not after or matches[after - 1].end <= start) and (
+            after == len(matches) or end <= matches[after].start
         ):
             places.append((start, end))
-        start = text.find(known, end)
+        start = text.find(form, end)
     return places
 
 
-def _left(length: int, taken: Sequence[PassageMatch]) -> Iterator[tuple[int, int]]:
+def _left(length: int, matches: Sequence[PassageMatch]) -> Iterator[tuple[int, int]]:
     at = 0
-    for start, end, _ in sorted(taken):
+    for start, end, _ in sorted(matches):
         yield at, start
         at = end
     yield at, length
 
 
-def _grown(text: str, known: str, at: int, of: int, free: int, which: int) -> _Part:
-    back = same_length(text[free:at][::-1], known[max(0, of - at + free) : of][::-1])
-    ahead = same_length(text, known, at, of)
-    return _Part(at - back, at + ahead, which, of - back)
+def _grown(text: str, form: str, at: int, of: int, free: int, index: int) -> _Part:
+    back = same_length(text[free:at][::-1], form[max(0, of - at + free) : of][::-1])
+    ahead = same_length(text, form, at, of)
+    return _Part(at - back, at + ahead, index, of - back)
 
 
-def same_length(one: str, other: str, at: int = 0, of: int = 0) -> int:
+def same_length(text: str, other: str, at: int = 0, of: int = 0) -> int:
     """How many characters two texts have alike from these places on; little more than those is read."""
-    most, same, step, grows = min(len(one) - at, len(other) - of), 0, SEED, True
+    most, same, step, grows = min(len(text) - at, len(other) - of), 0, SEED, True
     while step and same < most:
         begin, where, size = at + same, of + same, min(step, most - same)
-        alike = one[begin : begin + size] == other[where : where + size]
+        alike = text[begin : begin + size] == other[where : where + size]
         grows &= alike
         same += size if alike else 0
         step = 2 * step if grows else step // 2
@@ -261,8 +261,8 @@ def written_talk(text: str) -> list[tuple[int, int]]:
     if len(labels) < MIN_TURNS:
         return []
     ends = [label.start() for label in labels[1:]] + [len(text)]
-    found = [
+    spans = [
         (label.end(), label.end() + len(_END.sub("", text[label.end() : end])))
         for label, end in zip(labels, ends, strict=True)
     ]
-    return found if 2 * (found[-1][0] - found[0][0]) >= len(text) else []
+    return spans if 2 * (spans[-1][0] - spans[0][0]) >= len(text) else []

@@ -17,10 +17,10 @@ _QUOTE = re.compile(
 
 def quotes(query: str) -> list[str]:
     """The texts that stand between quotation marks, in lower case, without those that are too short or too long."""
-    found = (text.strip() for each in _QUOTE.findall(query) for text in each if text)
+    texts = (text.strip() for groups in _QUOTE.findall(query) for text in groups if text)
     return [
         t.lower()
-        for t in found
+        for t in texts
         if len(t.encode(errors="replace")) >= LEAST_BYTES and len(t) <= MOST_CHARS
     ]
 
@@ -28,4 +28,4 @@ def quotes(query: str) -> list[str]:
 def gain(quoted: Sequence[str], text: str) -> float:
     """What a text gains by what it has of them."""
     text = text.lower() if quoted else ""
-    return QUOTED * sum(each in text for each in quoted) / max(1, len(quoted))
+    return QUOTED * sum(phrase in text for phrase in quoted) / max(1, len(quoted))

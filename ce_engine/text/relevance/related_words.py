@@ -37,11 +37,11 @@ def related(word: str) -> frozenset[str]:
     if not terms(word):
         return frozenset()
     table = _table()
-    known = next((form for form in _forms(word) if form in table), None)
-    if known is None:
+    dictionary_form = next((form for form in _forms(word) if form in table), None)
+    if dictionary_form is None:
         return frozenset()
     # A single character of a word means too much else.
-    return frozenset(term for term in terms(table[known]) if len(term) > 1)
+    return frozenset(term for term in terms(table[dictionary_form]) if len(term) > 1)
 
 
 def _forms(word: str) -> Iterator[str]:
@@ -66,10 +66,10 @@ def _table() -> dict[str, str]:
     lines = (
         gzip.decompress(here.joinpath("related_words.txt.gz").read_bytes()).decode().splitlines()
     )
-    found: dict[str, str] = dict(line.split(" ", 1) for line in lines)
+    table: dict[str, str] = dict(line.split(" ", 1) for line in lines)
     for line in here.joinpath("related_groups.txt").read_text("utf-8").splitlines():
         names, _, kinds = line.partition(" : ")
         for word, others in ((names, kinds), (kinds, names)) if kinds else ((names, names),):
-            for each in word.split():
-                found[each] = f"{found.get(each, '')} {others}".replace(f" {each} ", " ")
-    return found
+            for key in word.split():
+                table[key] = f"{table.get(key, '')} {others}".replace(f" {key} ", " ")
+    return table

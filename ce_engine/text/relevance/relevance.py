@@ -183,14 +183,14 @@ class LexicalIndex:
         bit = 1 << position
         head = header(text)
         words = word_set(text[head.start :])
-        found = term_set(words)
+        terms = term_set(words)
         self._ns.append(n)
         self._alive |= bit
         self._extend(position, head.day or day_of(at))
         for name in {(speaker or "").lower(): 0, head.speaker: 0}:
             if name and (name in self._speakers or len(self._speakers) < SPEAKERS):
                 self._speakers[name] = self._speakers.get(name, 0) | bit
-        if len(found) >= LONG:
+        if len(terms) >= LONG:
             self._long |= bit
         elif kind == "message":
             self._lends |= bit
@@ -200,7 +200,7 @@ class LexicalIndex:
             self._timed |= bit
         if tells_number(words):
             self._numbered |= bit
-        self._post(position, found)
+        self._post(position, terms)
 
     def _extend(self, position: int, day: int | None) -> None:
         """Put the next position into the running stretch of talk, or begin one."""
@@ -214,9 +214,9 @@ class LexicalIndex:
             if day:
                 self._years.add(date.fromordinal(day).year)
 
-    def _post(self, position: int, found: Iterable[str]) -> None:
+    def _post(self, position: int, terms: Iterable[str]) -> None:
         postings, once, bit = self._postings, ~position, 1 << position
-        for term in found:
+        for term in terms:
             posting = postings.setdefault(term, once)
             if posting == once:
                 continue
@@ -242,8 +242,8 @@ class LexicalIndex:
         bit = 1 << position
         for name in ("_alive", "_lends", "_long", "_timed", "_numbered", "_asks"):
             setattr(self, name, getattr(self, name) & ~bit)
-        kept = {name: members & ~bit for name, members in self._speakers.items()}
-        self._speakers = {name: members for name, members in kept.items() if members}
+        speakers = {name: members & ~bit for name, members in self._speakers.items()}
+        self._speakers = {name: members for name, members in speakers.items() if members}
         for term, posting in list(self._postings.items()):
             if posting == ~position:
                 del self._postings[term]
@@ -282,24 +282,26 @@ class LexicalIndex:
         if among is not None:
             low, high = (bisect_left(self._ns, edge) for edge in (among.start, among.stop))
             allowed &= span(low, max(low, high))
-        asked = 0
+        asked_positions = 0
         while top := best(sums, allowed, limit):
             refused = 0
             if exclude is not None:
-                for position in positions(top & ~asked):
+                for position in positions(top & ~asked_positions):
                     if exclude(self._ns[position]):
                         refused |= 1 << position
             if not refused:
                 break
-            asked |= top
+            asked_positions |= top
             allowed &= ~refused
         return [Hit(self._ns[position], score / UNIT) for score, position in scored(sums, top)]
 
     def share_known(self, query: str, least: int = 1) -> float:
         """The share of the query's terms that stand in `least` entries: scores tell of those that stand in any."""
-        found = (self._postings.get(term, 0) for term in term_set(word_set(matter(query[:PAGE]))))
-        held = [members_of(posting).bit_count() >= least for posting in found]
-        return sum(held) / max(1, len(held))
+        postings = (
+            self._postings.get(term, 0) for term in term_set(word_set(matter(query[:PAGE])))
+        )
+        presence = [members_of(posting).bit_count() >= least for posting in postings]
+        return sum(presence) / max(1, len(presence))
 
     def explain(self, query: str, n: int, meaning: Meaning | None = None) -> dict[str, float]:
         """What the score of an entry is made of, the most first; of one that is not there, nothing.
@@ -313,8 +315,8 @@ class LexicalIndex:
             return {}
         parts = FeatureTally(position)
         self._sums(_ends(query), parts, meaning)
-        found = sorted(parts.found.items(), key=itemgetter(1), reverse=True)
-        return {name: weight / UNIT for name, weight in found}
+        weights = sorted(parts.found.items(), key=itemgetter(1), reverse=True)
+        return {name: weight / UNIT for name, weight in weights}
 
     def _scores(self, query: str, meaning: Meaning | None) -> list[int]:
         """Scores of all entries by words alone once a question: a call searches several times for one."""
@@ -328,13 +330,13 @@ class LexicalIndex:
     def _sums(self, query: str, tally: Tally, meaning: Meaning | None) -> list[int]:
         """Scores of all entries; empty where the query says nothing to go by."""
         words, about = word_set(query), word_set(matter(query))
-        known = self._add_terms(tally, about)
-        known |= self._add_speakers(tally, query.lower())
-        known |= self._add_dates(tally, query)
+        has_clues = self._add_terms(tally, about)
+        has_clues |= self._add_speakers(tally, query.lower())
+        has_clues |= self._add_dates(tally, query)
         for digit, members in enumerate(meaning(self._ns, self._lends, UNIT) if meaning else ()):
             tally.add(members, 1 << digit, "meaning")
-            known = True
-        if not known:
+            has_clues = True
+        if not has_clues:
             return []
         tally.add(self._speakers.get(asks_whom(about), 0), UNIT * SPEAKER, "speaker")
         if asks_when(words):
@@ -344,19 +346,19 @@ class LexicalIndex:
         return tally.total()
 
     def _add_terms(self, tally: Tally, words: AbstractSet[str]) -> bool:
-        known: list[tuple[float, str, int]] = []
-        wanted = term_set(words)
-        for term in wanted:
+        known_terms: list[tuple[float, str, int]] = []
+        terms = term_set(words)
+        for term in terms:
             posting = self._postings.get(term)
             if posting is not None:
                 members = members_of(posting)
-                known.append((_rarity(members.bit_count(), len(self)), term, members))
-        known.sort(reverse=True)
-        del known[TERMS:]
-        unit = UNIT / (sum(rarity for rarity, _, _ in known) or math.log(len(self) + 1))
+                known_terms.append((_rarity(members.bit_count(), len(self)), term, members))
+        known_terms.sort(reverse=True)
+        del known_terms[TERMS:]
+        unit = UNIT / (sum(rarity for rarity, _, _ in known_terms) or math.log(len(self) + 1))
         talks, touched = Tally(), 0
         inside = (1 << len(self._ns)) - 1 & ~self._ends
-        for rarity, _, own in known:
+        for rarity, _, own in known_terms:
             lent = own & self._lends
             beside = own | lent << 1 | lent >> 1
             near = beside | lent << 2 | lent >> 2
@@ -370,33 +372,33 @@ class LexicalIndex:
             tally.add(near, share * NEAR, "near")
             tally.add((lent & self._asks) << 1, share * ANSWER, "beside")
             # Ones added to all but the last position of a stretch carry into it if any position is set.
-            said = ((lent & inside) + inside | lent) & self._ends
-            spread = _rarity(said.bit_count(), len(self._starts)) * unit
-            talks.add(said, min(spread, UNIT) * TALK)
+            talk_ends = ((lent & inside) + inside | lent) & self._ends
+            spread = _rarity(talk_ends.bit_count(), len(self._starts)) * unit
+            talks.add(talk_ends, min(spread, UNIT) * TALK)
         tally.add(touched & self._timed, UNIT * EVENT, "time")
         self._add_talks(tally, talks.total())
-        return self._add_related(tally, words, wanted, unit) or bool(known)
+        return self._add_related(tally, words, terms, unit) or bool(known_terms)
 
     def _add_related(
-        self, tally: Tally, words: AbstractSet[str], wanted: AbstractSet[str], unit: float
+        self, tally: Tally, words: AbstractSet[str], terms: AbstractSet[str], unit: float
     ) -> bool:
         """Entries that say by another name what the question asks: each word's other names are one term."""
-        found = False
-        asked = words - self._speakers.keys()
-        for word in sorted(asked) if len(wanted) <= WORDS else ():
-            named = related(word) - wanted
-            found |= self._add_near(tally, word, named | wanted, unit)
+        has_related = False
+        query_words = words - self._speakers.keys()
+        for word in sorted(query_words) if len(terms) <= WORDS else ():
+            other_names = related(word) - terms
+            has_related |= self._add_near(tally, word, other_names | terms, unit)
             own = 0
-            for term in named:
+            for term in other_names:
                 own |= self._holding(term)
             if not own or own.bit_count() > COMMON * len(self) + 1:
                 continue
-            found = True
+            has_related = True
             lent = own & self._lends
             share = min(_rarity(own.bit_count(), len(self)) * unit, UNIT * MOST)
             tally.add(own, share * RELATED, "related")
             tally.add(own | lent << 1 | lent >> 1, share * BESIDE, "related")
-        return found
+        return has_related
 
     def _add_near(self, tally: Tally, word: str, others: AbstractSet[str], unit: float) -> bool:
         """Entries with a word that is used like one of the question's, and few say it: each counts by the nearest.
@@ -404,19 +406,19 @@ class LexicalIndex:
         What has the very word gets nothing more, nothing gets more than that word is worth, and `others` count themselves.
         """
         very = next(iter(term_set({word})), "")
-        known = self._holding(very)
+        holders = self._holding(very)
         most: float = UNIT * MOST
-        if known:
-            most = min(most, _rarity(known.bit_count(), len(self)) * unit)
-        found = False
+        if holders:
+            most = min(most, _rarity(holders.bit_count(), len(self)) * unit)
+        has_near = False
         for term in near(very):
             own = 0 if term in others else self._holding(term)
             count = own.bit_count()
-            if count <= FEW * len(self) + 1 and (own := own & ~known):
-                found = True
-                known |= own
+            if count <= FEW * len(self) + 1 and (own := own & ~holders):
+                has_near = True
+                holders |= own
                 tally.add(own, min(most, _rarity(count, len(self)) * unit) * ALIKE, "related")
-        return found
+        return has_near
 
     def _holding(self, term: str) -> int:
         """The set of the positions of entries with a term."""
@@ -432,17 +434,19 @@ class LexicalIndex:
     def _add_speakers(self, tally: Tally, query: str) -> bool:
         """Who is named first is most often who said it; others count half."""
         places = ((place_of_name(name, query), name) for name in self._speakers)
-        named = sorted(found for found in places if found[0] >= 0)
-        for rank, (_, name) in enumerate(named):
+        mentions = sorted(mention for mention in places if mention[0] >= 0)
+        for rank, (_, name) in enumerate(mentions):
             tally.add(self._speakers[name], UNIT * SPEAKER / (2 if rank else 1), "speaker")
-        return bool(named)
+        return bool(mentions)
 
     def _add_dates(self, tally: Tally, query: str) -> bool:
-        named = days_named(query, self._years)
-        if not named:
+        day_spans = days_named(query, self._years)
+        if not day_spans:
             return False
         days = {day for day in self._days if day}
-        weights = {day: max(_closeness(day, first, last) for first, last in named) for day in days}
+        weights = {
+            day: max(_closeness(day, first, last) for first, last in day_spans) for day in days
+        }
         ends = [*self._starts[1:], len(self._ns)]
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
             if day and weights[day]:

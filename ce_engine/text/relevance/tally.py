@@ -85,26 +85,26 @@ def best(sums: Sequence[int], among: int, count: int) -> int:
 
 def scored(sums: Sequence[int], members: int) -> list[tuple[int, int]]:
     """(sum, position) of the positions in `members`, best first, the older of equals first."""
-    found = list(positions(members))
-    if not found:
+    places = list(positions(members))
+    if not places:
         return []
     # A number with one byte for each position: gather the bytes that hold their bits, leave those bits
     # alone, make them 0 or 1, and put eight bits of the sums together in each byte.
-    size, count = max(map(int.bit_length, sums)) // 8 + 1, len(found)
-    gather = itemgetter(*[position >> 3 for position in found], 0)
-    wanted = int.from_bytes(bytes([1 << (position & 7) for position in found]), "little")
+    size, count = max(map(int.bit_length, sums)) // 8 + 1, len(places)
+    gather = itemgetter(*[position >> 3 for position in places], 0)
+    mask = int.from_bytes(bytes([1 << (position & 7) for position in places]), "little")
     ones = int.from_bytes(b"\1" * count, "little")
     low = high = 0
     for bit, row in enumerate(sums):
-        held = int.from_bytes(bytes(gather(row.to_bytes(size, "little"))[:-1]), "little") & wanted
-        held = ((held + 127 * ones) >> 7) & ones
+        bits = int.from_bytes(bytes(gather(row.to_bytes(size, "little"))[:-1]), "little") & mask
+        bits = ((bits + 127 * ones) >> 7) & ones
         if bit < 8:
-            low |= held << bit
+            low |= bits << bit
         else:
-            high |= held << (bit - 8)
+            high |= bits << (bit - 8)
     halves = zip(low.to_bytes(count, "little"), high.to_bytes(count, "little"), strict=True)
     scores = [lower | upper << 8 for lower, upper in halves]
-    return sorted(zip(scores, found, strict=True), key=lambda pair: -pair[0])
+    return sorted(zip(scores, places, strict=True), key=lambda pair: -pair[0])
 
 
 def positions(members: int) -> Iterator[int]:

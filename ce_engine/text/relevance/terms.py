@@ -80,32 +80,32 @@ def tokens(text: str) -> list[str]:
     if _VARIANT.search(text):
         text = unicodedata.normalize("NFKC", text)
     text = text.lower()
-    found = _WORD.findall(text)
-    found += _HAN.findall(text)
+    words = _WORD.findall(text)
+    words += _HAN.findall(text)
     if _OTHER.search(text):
-        found += _ALONE.findall(text)
-    found += _PAIR.findall(text)
-    return found
+        words += _ALONE.findall(text)
+    words += _PAIR.findall(text)
+    return words
 
 
 def word_set(text: str) -> set[str]:
     """The different tokens of a text; a long one is read in pieces, cut between words where there are any."""
-    found: set[str] = set()
+    words: set[str] = set()
     start = 0
     while len(text) - start > PIECE_CHARS:
         breathe()
         end = text.rfind(" ", start + PIECE_CHARS // 2, start + PIECE_CHARS)
         end = end if end > 0 else start + PIECE_CHARS
-        found.update(tokens(text[start:end]))
+        words.update(tokens(text[start:end]))
         start = end
-    found.update(tokens(text[start:]))
-    return found
+    words.update(tokens(text[start:]))
+    return words
 
 
 def terms(text: str) -> list[str]:
     """The terms of a text: its tokens without stop words, each word as its stem."""
-    found = (word for word in tokens(text) if word not in _STOP)
-    return [word if word > "\u3000" else _term(word) for word in found]
+    words = (word for word in tokens(text) if word not in _STOP)
+    return [word if word > "\u3000" else _term(word) for word in words]
 
 
 def term_set(words: AbstractSet[str]) -> set[str]:
@@ -204,9 +204,9 @@ _DATE = re.compile(
 
 def _dates(text: str) -> list[_Date]:
     """The dates that a text names, in English, Chinese and ISO 8601."""
-    found: list[_Date] = []
+    dates: list[_Date] = []
     if not _DATE_HINT.search(text):
-        return found
+        return dates
     for match in _DATE.finditer(text):
         part = match.groupdict()
         year = part["y1"] or part["y3"] or part["y4"]
@@ -215,8 +215,8 @@ def _dates(text: str) -> list[_Date]:
         if name in {"may", "march", "mar"} and not (year or day):
             continue  # the verb, unless it is written as a name
         month = _MONTHS[name.lower()] if name else int(part["m1"] or part["m2"] or 0)
-        found.append(_Date(int(year) if year else None, month or None, int(day) if day else None))
-    return found
+        dates.append(_Date(int(year) if year else None, month or None, int(day) if day else None))
+    return dates
 
 
 def days_named(text: str, years: Iterable[int]) -> list[tuple[int, int]]:
@@ -224,14 +224,14 @@ def days_named(text: str, years: Iterable[int]) -> list[tuple[int, int]]:
 
     A date without a year is meant in each of `years`.
     """
-    found: list[tuple[int, int]] = []
+    day_spans: list[tuple[int, int]] = []
     for year, month, day in _dates(text):
         for y in [year] if year else sorted(years):
             first = _ordinal(y, month or 1, day or 1)
             after = _ordinal(y + (month in {None, 12}), (month or 12) % 12 + 1, 1)
             if first and after:
-                found.append((first, first if day else after - 1))
-    return found
+                day_spans.append((first, first if day else after - 1))
+    return day_spans
 
 
 def day_of(at: str | None) -> int | None:
@@ -275,7 +275,9 @@ def header(text: str) -> Header:
     """
     day, start = None, 0
     if match := _HEADER.match(text):
-        day = next((known for named in _dates(match[0]) if (known := _ordinal(*named))), None)
+        day = next(
+            (ordinal for date_parts in _dates(match[0]) if (ordinal := _ordinal(*date_parts))), None
+        )
         start = match.end() if day else 0
     name = _NAME.match(text, start, start + 48)
     return Header(day, name[1].lower() if name else "", start)
@@ -350,10 +352,10 @@ def asks_how_many(words: AbstractSet[str]) -> bool:
 
 def asks_whom(words: AbstractSet[str]) -> str:
     """Whose words a question with these tokens is about: `user`, `assistant`, or empty for no telling."""
-    mine, yours = not _MINE.isdisjoint(words), not _YOURS.isdisjoint(words)
-    if mine == yours:
+    has_mine, has_yours = not _MINE.isdisjoint(words), not _YOURS.isdisjoint(words)
+    if has_mine == has_yours:
         return ""
-    return "user" if mine else "assistant"
+    return "user" if has_mine else "assistant"
 
 
 def place_of_name(name: str, query: str) -> int:

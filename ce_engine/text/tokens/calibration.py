@@ -25,9 +25,9 @@ class Calibration:
     @classmethod
     def of(cls, *ratios: float) -> Calibration:
         """One that has found these ratios, the oldest first."""
-        made = cls()
-        made._ratios = ratios[-CALIBRATION_WINDOW:]
-        return made
+        calibration = cls()
+        calibration._ratios = ratios[-CALIBRATION_WINDOW:]
+        return calibration
 
     @property
     def ratios(self) -> list[float]:

@@ -97,22 +97,22 @@ class Counter:
 
     def extras(self, call: ModelCall) -> dict[str, int]:
         """Tokens that go out beside the messages, by kind."""
-        found = {"priming": PRIMING}
+        tokens_by_kind = {"priming": PRIMING}
         if call.tools:
-            found["tools"] = sum(self.schema(tool) for tool in call.tools) + PER_TOOL_CALL
+            tokens_by_kind["tools"] = sum(self.schema(tool) for tool in call.tools) + PER_TOOL_CALL
         if call.response_format:
-            found["response_format"] = self.schema(call.response_format)
-        return found
+            tokens_by_kind["response_format"] = self.schema(call.response_format)
+        return tokens_by_kind
 
 
 def cached_text_counter(counter: Counter) -> Callable[[str], int]:
     """Count texts that come again within one call only once."""
-    known: dict[str, int] = {}
+    tokens_by_text: dict[str, int] = {}
 
     def count(text: str) -> int:
-        tokens = known.get(text)
+        tokens = tokens_by_text.get(text)
         if tokens is None:
-            tokens = known[text] = counter.text(text)
+            tokens = tokens_by_text[text] = counter.text(text)
         return tokens
 
     return count

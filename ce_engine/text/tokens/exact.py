@@ -106,10 +106,10 @@ def _pieces(text: str) -> Iterator[tuple[str, int]]:
 
 def _encoding(model_hint: str | None) -> tuple[Encoding | None, float]:
     """The encoding to count with, and the margin to add."""
-    wanted = _wanted(model_hint)
-    if wanted is not None and (encoding := load_encoding(wanted)) is not None:
+    encoding_name = _wanted(model_hint)
+    if encoding_name is not None and (encoding := load_encoding(encoding_name)) is not None:
         return encoding, 1.0
-    if wanted in {None, *KNOWN[:1]}:
+    if encoding_name in {None, *KNOWN[:1]}:
         for name in KNOWN:
             if (encoding := load_encoding(name)) is not None:
                 return encoding, MARGIN
@@ -131,8 +131,8 @@ def _wanted(model_hint: str | None) -> str | None:
     if name in MODEL_TO_ENCODING:
         return MODEL_TO_ENCODING[name]
     fitting = [prefix for prefix in MODEL_PREFIX_TO_ENCODING if name.startswith(prefix)]
-    found = MODEL_PREFIX_TO_ENCODING[max(fitting, key=len)] if fitting else None
-    return "o200k_base" if found == "o200k_harmony" else found  # the same ranks
+    encoding_name = MODEL_PREFIX_TO_ENCODING[max(fitting, key=len)] if fitting else None
+    return "o200k_base" if encoding_name == "o200k_harmony" else encoding_name  # the same ranks
 
 
 def default_estimator() -> TiktokenEstimator | CharBasedEstimator:

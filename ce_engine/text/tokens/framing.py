@@ -35,5 +35,5 @@ class FramedEstimator(ABC):
 
     def estimate_messages(self, messages: Sequence[Message], model_hint: str | None = None) -> int:
         """Tokens of a list of messages with framing and the reply's priming."""
-        each = (self.estimate_message(m.role, m.content, model_hint) for m in messages)
-        return sum(each) + PRIMING
+        counts = (self.estimate_message(m.role, m.content, model_hint) for m in messages)
+        return sum(counts) + PRIMING

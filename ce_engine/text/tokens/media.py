@@ -112,8 +112,8 @@ def image_tokens(
         provider: `"openai"`, `"anthropic"` or `"gemini"`; for others and without one OpenAI's formula.
         model: its name says more, and goes before `provider`.
     """
-    name, known = bare_name(model), bool(width and height and width > 0 and height > 0)
-    size = (width, height) if known else (UNKNOWN_SIDE, UNKNOWN_SIDE)
+    name, is_known = bare_name(model), bool(width and height and width > 0 and height > 0)
+    size = (width, height) if is_known else (UNKNOWN_SIDE, UNKNOWN_SIDE)
     w, h = (float(min(side or 0, MOST_PIXELS)) for side in size)
     seller = provider_of(name, provider)
     if seller == "anthropic":
@@ -124,46 +124,48 @@ def image_tokens(
 
 
 def attachment_tokens(
-    what: Attachment, model: str | None = None, provider: str | None = None
+    attachment: Attachment, model: str | None = None, provider: str | None = None
 ) -> tuple[int, bool]:
     """Tokens of a picture or a file, and whether they are more than a guess.
 
     A guess stands where the size is not known: of a picture behind a URL, of a document that does
     not tell its pages, of a file that the provider has.
     """
-    if what.tokens is not None:
-        return what.tokens, True
+    if attachment.tokens is not None:
+        return attachment.tokens, True
     name = bare_name(model or "")
     seller = provider_of(name, provider or "")
-    if what.kind == "image":
-        tokens = image_tokens(what.width, what.height, what.detail, seller, name)
-        is_flat = begins(name, "gemini-3") or (seller == "openai" and what.detail == "low")
-        return tokens, is_flat or bool(what.width and what.height)
-    if what.pages:
-        return what.pages * PAGE_TOKENS[seller], True
-    if what.seconds is not None:
-        return math.ceil(what.seconds * _per_second(what.kind, seller)), True
-    if what.size is None:
+    if attachment.kind == "image":
+        tokens = image_tokens(attachment.width, attachment.height, attachment.detail, seller, name)
+        is_flat = begins(name, "gemini-3") or (seller == "openai" and attachment.detail == "low")
+        return tokens, is_flat or bool(attachment.width and attachment.height)
+    if attachment.pages:
+        return attachment.pages * PAGE_TOKENS[seller], True
+    if attachment.seconds is not None:
+        return math.ceil(attachment.seconds * _per_second(attachment.kind, seller)), True
+    if attachment.size is None:
         return FILE_TOKENS, False
-    return min(_by_size(what, what.size, seller), _share(what.size, BYTES_PER_TOKEN)), False
+    return min(
+        _by_size(attachment, attachment.size, seller), _share(attachment.size, BYTES_PER_TOKEN)
+    ), False
 
 
 def provider_of(model: str, provider: str = "") -> str:
     """Whose formula counts: the model's by its bare name, else that of `provider`, else OpenAI's."""
-    for told in (model, provider.lower()):
+    for name in (model, provider.lower()):
         for word, seller in _SELLERS.items():
-            if word in told:
+            if word in name:
                 return seller
     return "openai"
 
 
-def _by_size(what: Attachment, size: int, seller: str) -> int:
-    if what.format == "pdf":
+def _by_size(attachment: Attachment, size: int, seller: str) -> int:
+    if attachment.format == "pdf":
         return _share(size, BYTES_PER_PAGE) * PAGE_TOKENS[seller]
-    if what.kind == "audio":
-        return _share(size * _per_second(what.kind, seller), AUDIO_BYTES_PER_SECOND)
-    if what.kind == "video":
-        return _share(size * _per_second(what.kind, seller), VIDEO_BYTES_PER_SECOND)
+    if attachment.kind == "audio":
+        return _share(size * _per_second(attachment.kind, seller), AUDIO_BYTES_PER_SECOND)
+    if attachment.kind == "video":
+        return _share(size * _per_second(attachment.kind, seller), VIDEO_BYTES_PER_SECOND)
     return _share(size, BYTES_PER_TOKEN)
 
 
@@ -190,9 +192,9 @@ def _openai(width: float, height: float, name: str, *, is_low: bool) -> int:
 
 
 def _patches(width: float, height: float) -> int:
-    found = _tiles(width, height, PATCH)
-    if found <= MOST_PATCHES:
-        return found
+    count = _tiles(width, height, PATCH)
+    if count <= MOST_PATCHES:
+        return count
     scale = math.sqrt(PATCH * PATCH * MOST_PATCHES / (width * height))
     across, down = width * scale / PATCH, height * scale / PATCH
     scale *= min(max(1, math.floor(side)) / side for side in (across, down))

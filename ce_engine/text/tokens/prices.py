@@ -175,10 +175,10 @@ LISTED = ListPrices(
 """US dollars a million tokens, as providers listed them for pay-as-you-go when this was written: they change."""
 
 
-def over_the_list(mine: PriceTable) -> PriceTable:
+def over_the_list(table: PriceTable) -> PriceTable:
     """A user's table before the listed prices; one in other money or for other amounts stands alone."""
-    same = (mine.currency, mine.per) == (LISTED.currency, LISTED.per)
-    return LISTED.model_copy(update={"mine": mine}) if same else mine
+    same = (table.currency, table.per) == (LISTED.currency, LISTED.per)
+    return LISTED.model_copy(update={"mine": table}) if same else table
 
 
 def prices_here() -> PriceTable:
@@ -204,7 +204,8 @@ def _read(path: str) -> PriceTable:
 
 
 def _why(error: ValidationError) -> str:
-    told = (
-        f"{'.'.join(map(str, each['loc'])) or '(all)'}: {each['msg']}" for each in error.errors()
+    messages = (
+        f"{'.'.join(map(str, detail['loc'])) or '(all)'}: {detail['msg']}"
+        for detail in error.errors()
     )
-    return "; ".join(told)
+    return "; ".join(messages)

@@ -47,27 +47,32 @@ _loaded: dict[str, Encoding] = {}
 @lru_cache(maxsize=8)
 def source(encoding: str) -> tuple[str, str]:
     """The (url, SHA-256) that tiktoken itself would load the encoding from."""
-    asked: list[tuple[str, str]] = []
+    sources: list[tuple[str, str]] = []
 
     def note(url: str, expected_hash: str = "") -> dict[bytes, int]:
-        asked.append((url, expected_hash))
+        sources.append((url, expected_hash))
         return {}
 
     _construct(encoding, note)
-    return asked[0]
+    return sources[0]
 
 
 def _construct(encoding: str, load: Callable[..., dict[bytes, int]]) -> dict[str, Any]:
     """Call tiktoken's own constructor with `load` in the place of its loader, which may download."""
     openai_public = importlib.import_module("tiktoken_ext.openai_public")  # untyped
-    made = openai_public.ENCODING_CONSTRUCTORS[encoding]
-    if not isinstance(made, FunctionType) or "load_tiktoken_bpe" not in made.__code__.co_names:
+    constructor = openai_public.ENCODING_CONSTRUCTORS[encoding]
+    if (
+        not isinstance(constructor, FunctionType)
+        or "load_tiktoken_bpe" not in constructor.__code__.co_names
+    ):
         raise ContextEngineError(
             f"this release of tiktoken defines {encoding!r} in a way that is not known here. "
             "Install another one: pip install 'tiktoken>=0.9,<1'"
         )
     # A copy of the function that sees other globals: the process's own tiktoken stays as it is.
-    copied = FunctionType(made.__code__, {**made.__globals__, "load_tiktoken_bpe": load})
+    copied = FunctionType(
+        constructor.__code__, {**constructor.__globals__, "load_tiktoken_bpe": load}
+    )
     parameters: dict[str, Any] = copied()
     return parameters
 
@@ -139,9 +144,9 @@ def load_encoding(encoding: str) -> Encoding | None:
 
     The first call for an encoding takes about 0.2 s; threads may call it at the same time.
     """
-    known = _loaded.get(encoding)
-    if known is not None or encoding not in KNOWN:
-        return known
+    loaded_encoding = _loaded.get(encoding)
+    if loaded_encoding is not None or encoding not in KNOWN:
+        return loaded_encoding
     path = find_vocabulary(encoding)
     data = _verified(path, source(encoding)[1]) if path is not None else None
     if data is None:
@@ -197,12 +202,12 @@ def _download(url: str) -> bytes:
     if not url.startswith(("https://", "http://")):
         raise ValueError(f"{url!r} is no http(s) address")
     deadline = time.monotonic() + FETCH_TIMEOUT_S
-    found = bytearray()
+    content = bytearray()
     with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:  # noqa: S310 - checked above
         while chunk := answer.read1(1 << 20):
-            found += chunk
-            if time.monotonic() > deadline or len(found) > MAX_VOCABULARY_BYTES:
-                raise TimeoutError(f"{len(found)} bytes within {FETCH_TIMEOUT_S} s")
+            content += chunk
+            if time.monotonic() > deadline or len(content) > MAX_VOCABULARY_BYTES:
+                raise TimeoutError(f"{len(content)} bytes within {FETCH_TIMEOUT_S} s")
         if answer.length:  # what was announced and did not come
             raise ConnectionError(f"the connection ended {answer.length} bytes early")
-    return bytes(found)
+    return bytes(content)

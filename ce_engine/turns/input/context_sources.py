@@ -94,18 +94,20 @@ class Collector:
         materials = [*map(rule_material, owned.constraints), *kept.materials]
         if config.colleagues == "results" and call.purpose == "chat":
             materials += final_results(call, view)
-        known: dict[str, int] = {}
+        tokens_by_id: dict[str, int] = {}
         for source, pieces in fetched.pieces:
             if foreign := [piece for piece in pieces if not _is_of(piece, call)]:
                 warnings.append(f"{VIOLATION}: {source.name}")
                 _tell(source.name, foreign, call, view)
             for piece in pieces:
                 if _is_of(piece, call):
-                    materials.append(found := _material(source, piece, view))
-                    known[found.id] = piece.tokens or 0
-        materials = share.of({each.id: each for each in materials}.values())
+                    materials.append(fetched_material := _material(source, piece, view))
+                    tokens_by_id[fetched_material.id] = piece.tokens or 0
+        materials = share.of({material.id: material for material in materials}.values())
         within, left_out, too_large = _within(
-            materials, config, lambda each: max(count(each.text), known.get(each.id, 0))
+            materials,
+            config,
+            lambda material: max(count(material.text), tokens_by_id.get(material.id, 0)),
         )
         if too_large and config.fail == "closed":
             raise InputTooLargeError(f'{"; ".join(too_large)}, and fail="closed" is set')
@@ -115,8 +117,8 @@ class Collector:
 
 
 def _share(call: ModelCall, config: RuntimeConfig) -> InputShare:
-    wanted = config.enable_share_context and call.purpose == "chat"
-    return share_of(call.role, call.want, enabled=wanted)
+    is_shared = config.enable_share_context and call.purpose == "chat"
+    return share_of(call.role, call.want, enabled=is_shared)
 
 
 def _concerns(code: str, config: RuntimeConfig, share: InputShare) -> bool:
@@ -205,13 +207,13 @@ def _within(
     """The materials that may go in, and those that may not, in their order; and advice where there are more (D-11)."""
     advice: list[str] = []
     best = sorted(materials, key=_rank)
-    gone: set[str] = set()
-    for what, found, most, cure in _kinds(best, config):
-        if len(found) > most:
-            advice.append(f"{len(found)} {what}, {most} may be; {cure}")
-            gone |= {each.id for each in found[most:]}
+    left_out_ids: set[str] = set()
+    for kind, group, most, cure in _kinds(best, config):
+        if len(group) > most:
+            advice.append(f"{len(group)} {kind}, {most} may be; {cure}")
+            left_out_ids |= {material.id for material in group[most:]}
     most = config.collect.max_input_tokens
-    left = [each for each in best if each.id not in gone]
+    left = [material for material in best if material.id not in left_out_ids]
     tokens = list(_prices(left, cost, most))
     if tokens and sum(tokens) > most:
         advice.append(
@@ -219,31 +221,31 @@ def _within(
             "pieces"
         )
         room = most
-        for each, price in zip(left, tokens, strict=True):
+        for material, price in zip(left, tokens, strict=True):
             if price > room:
-                gone.add(each.id)
+                left_out_ids.add(material.id)
             else:
                 room -= price
-    within = [each for each in materials if each.id not in gone]
-    return within, [each for each in best if each.id in gone], advice
+    within = [material for material in materials if material.id not in left_out_ids]
+    return within, [material for material in best if material.id in left_out_ids], advice
 
 
 def _kinds(
     best: Sequence[Material], config: RuntimeConfig
 ) -> Iterator[tuple[str, list[Material], int, str]]:
     """Materials that are bounded together, best first, with how many there may be and what to do about more."""
-    rules = [each for each in best if each.source == CONSTRAINTS]
+    rules = [material for material in best if material.source == CONSTRAINTS]
     yield "constraints", rules, config.collect.max_constraints, "delete some"
     most = config.prune.max_retrieved_chunks
     by_source: dict[str, list[Material]] = {"": []}
-    for each in best:
-        if LAYERS[each.section] is Layer.RETRIEVED:
-            by_source[""].append(each)
-        elif each.is_fetched:
-            by_source.setdefault(each.source, []).append(each)
-    for name, found in by_source.items():
-        what = f"pieces of {name}" if name else "retrieved pieces"
-        yield what, found, most, "search for less"
+    for material in best:
+        if LAYERS[material.section] is Layer.RETRIEVED:
+            by_source[""].append(material)
+        elif material.is_fetched:
+            by_source.setdefault(material.source, []).append(material)
+    for name, group in by_source.items():
+        kind = f"pieces of {name}" if name else "retrieved pieces"
+        yield kind, group, most, "search for less"
 
 
 def _prices(
@@ -254,12 +256,12 @@ def _prices(
     Only as much text is counted as could go in. Of what is beyond, its bytes are bound enough: a
     source that answers a whole library must not keep the engine counting.
     """
-    sizes = [len(each.text.encode("utf-8", "replace")) for each in materials]
+    sizes = [len(material.text.encode("utf-8", "replace")) for material in materials]
     left = CHARS_A_TOKEN * most
-    for each, size in zip(materials, sizes, strict=True) if sum(sizes) > most else ():
-        counted = len(each.text) <= left
-        left -= len(each.text) if counted else 0
-        yield cost(each) if counted else size
+    for material, size in zip(materials, sizes, strict=True) if sum(sizes) > most else ():
+        counted = len(material.text) <= left
+        left -= len(material.text) if counted else 0
+        yield cost(material) if counted else size
 
 
 def _rank(material: Material) -> tuple[int, int, float]:

@@ -29,14 +29,14 @@ def go_on(call: ModelCall, records: RecordGroup) -> ModelCall:
     view = records.view
     ingest = records.ingest
     host_call_id = ingest.id(first.message.tool_call_id)
-    asked = find_call(view, host_call_id, call.request_id, call.lane)
-    if asked is None:
+    call_ids = find_call(view, host_call_id, call.request_id, call.lane)
+    if call_ids is None:
         raise SchemaValidationError(
             f"no message of session {call.scope.session_id!r} asks for the tool call "
             f"{first.message.tool_call_id!r}. Commit the assistant message with its tool_calls "
             "first, and give each result the id of its call."
         )
-    caller = view.log.by_message_id(asked[1])
+    caller = view.log.by_message_id(call_ids[1])
     assert caller is not None
     if _role(view, caller) is not Role.ASSISTANT:
         raise SchemaValidationError(
@@ -44,16 +44,18 @@ def go_on(call: ModelCall, records: RecordGroup) -> ModelCall:
             "more: somebody changed the store. See: ce verify"
         )
     new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
-    brought = {m.message.tool_call_id for m in new}
-    _see_that_all_are_answered(view, caller, brought)
-    line = [_host(view, n, version(ingest)) for n in _line(view, caller, brought)]
+    brought_ids = {m.message.tool_call_id for m in new}
+    _see_that_all_are_answered(view, caller, brought_ids)
+    line = [_host(view, n, version(ingest)) for n in _line(view, caller, brought_ids)]
     system = [m for m in call.messages if m.origin is Origin.SYSTEM]
     return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
 
 
-def _see_that_all_are_answered(view: SessionView, caller: int, brought: set[str | None]) -> None:
+def _see_that_all_are_answered(
+    view: SessionView, caller: int, brought_ids: set[str | None]
+) -> None:
     entry = view.log[caller]
-    answered = {view.log[n].call_id for n in view.log.results(caller)} | brought
+    answered = {view.log[n].call_id for n in view.log.results(caller)} | brought_ids
     if missing := [call for call in entry.calls if call not in answered]:
         raise SchemaValidationError(
             f"the results of the tool calls {missing} are missing; a model is given all results of one "
@@ -61,7 +63,7 @@ def _see_that_all_are_answered(view: SessionView, caller: int, brought: set[str 
         )
 
 
-def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[int]:
+def _line(view: SessionView, caller: int, brought_ids: set[str | None]) -> Iterator[int]:
     """Entries from the question to the message that asks, each call's results behind it.
 
     None is of the system's role, whatever the store says: the engine keeps no such message, and who only
@@ -71,7 +73,7 @@ def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[
         if _role(view, n) is not Role.SYSTEM:
             yield n
         for result in view.log.results(n):
-            is_brought = n == caller and view.log[result].call_id in brought
+            is_brought = n == caller and view.log[result].call_id in brought_ids
             if not is_brought and _role(view, result) is Role.TOOL:
                 yield result
 
@@ -83,23 +85,23 @@ def _role(view: SessionView, n: int) -> Role:
 def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
     """A stored message as a host would send it, live; it is recognised by what is stored of it."""
     row = view.rows[n]
-    stored = row.message
-    asked = [
+    stored_message = row.message
+    live_calls = [
         call.model_copy(update={"args": live_value(view.redactor, call.args)})
-        for call in stored.tool_calls or ()
+        for call in stored_message.tool_calls or ()
     ]
-    message = stored.model_copy(
+    message = stored_message.model_copy(
         update={
-            "content": live_value(view.redactor, stored.content),
-            "tool_calls": asked or None,
+            "content": live_value(view.redactor, stored_message.content),
+            "tool_calls": live_calls or None,
             "message_id": None,
             "parent_id": None,
             "seq": None,
             "refs": None,
         }
     )
-    known = recognised(row, stored.author.id if stored.author else None)
-    return HostMessage(message, Origin(row.origin), recognised=(of, known))
+    incoming_message = recognised(row, stored_message.author.id if stored_message.author else None)
+    return HostMessage(message, Origin(row.origin), recognised=(of, incoming_message))
 
 
 def _answering(host: HostMessage, ingest: Ingest) -> HostMessage:

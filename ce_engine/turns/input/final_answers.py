@@ -15,15 +15,15 @@ BACK = 2_000
 
 def final_results(call: ModelCall, view: SessionView) -> list[Material]:
     """The newest whole answer of each other line of the session, in the order of their lines."""
-    found: dict[str, Material] = {}
+    material_by_lane: dict[str, Material] = {}
     for row in reversed(view.rows[-BACK:]):
         message, lane = row.message, row.lane_key
         is_final = message.role is Role.ASSISTANT and not message.tool_calls and message.content
-        if not is_final or message.status or row.withheld or lane in (call.lane, *found):
+        if not is_final or message.status or row.withheld or lane in (call.lane, *material_by_lane):
             continue
         name = message.author.id if message.author is not None else lane
         message_id = message.message_id or ""
-        found[lane] = Material(
+        material_by_lane[lane] = Material(
             f"{SOURCE}:{message_id}",
             "knowledge__context",
             f"{name}: {message.content}" if name else message.content,
@@ -32,4 +32,4 @@ def final_results(call: ModelCall, view: SessionView) -> list[Material]:
             at=message.at or "",
             evidence_id=view.by_message.get(message_id, ""),
         )
-    return [found[lane] for lane in sorted(found)]
+    return [material_by_lane[lane] for lane in sorted(material_by_lane)]

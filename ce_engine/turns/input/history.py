@@ -82,11 +82,11 @@ class History:
     def _take(
         self, lanes: EarlierLanes, coverage: Coverage | None, room: int, bound: Limit
     ) -> None:
-        known = covered(coverage)
+        covered_entries = covered(coverage)
         for lane in lanes:
             if any(self.view.is_step(n, self.call.request_id) for n in lane):
                 continue
-            left = (n for n in unbroken(self.view, lane) if n not in known)
+            left = (n for n in unbroken(self.view, lane) if n not in covered_entries)
             items = [item for n in left if (item := self._item(n)) is not None]
             room -= sum(item.tokens for item in items)
             if room < 0 and bound.tokens is None:
@@ -104,11 +104,11 @@ class History:
         is_result = entry.role == "tool"
         if (is_result or entry.calls) and not self.call.by_hand:
             return None
-        known = self.view.items_of(self.counter.name)
-        item = known.get(n)
+        items = self.view.items_of(self.counter.name)
+        item = items.get(n)
         says = row.message.content or entry.calls or is_result
         if item is None and entry.role != "system" and not row.withheld and says:
-            item = known[n] = MessageItem(
+            item = items[n] = MessageItem(
                 Origin(row.origin),
                 self._tokens(row),
                 None,
@@ -121,8 +121,8 @@ class History:
         return item
 
     def _tokens(self, row: MessageRow) -> int:
-        known = row.counted_by == self.counter.name
-        return row.tokens if known else self.counter.message(row.message)
+        is_counted = row.counted_by == self.counter.name
+        return row.tokens if is_counted else self.counter.message(row.message)
 
     def line(
         self, places: Sequence[int | None], below: BelowCut | None = None
@@ -142,16 +142,18 @@ class History:
         self, indexes: Sequence[int], places: Sequence[int | None]
     ) -> list[MessageItem]:
         """The host's messages as items; the same ones of those that the list before began with."""
-        messages, known = self.call.messages, self.known
-        made = {n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in known}
-        items = [known.get(n) or made[n] for n in indexes]
+        messages, old_items = self.call.messages, self.known
+        new_items = {
+            n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in old_items
+        }
+        items = [old_items.get(n) or new_items[n] for n in indexes]
         if self.keeps:  # but for files, whose cost is told each time where it is a guess
-            known |= (
+            old_items |= (
                 (n, item)
-                for n, item in made.items()
+                for n, item in new_items.items()
                 if item.n is not None and not messages[n].attachments
             )
-            self.view.lane(self.call.lane_key or "").items = known
+            self.view.lane(self.call.lane_key or "").items = old_items
         return items
 
     def _host_item(self, host: HostMessage, index: int, place: int | None) -> MessageItem:
@@ -175,28 +177,28 @@ class History:
 
         Providers refuse a call without its results; hosts that keep so many tokens may make one.
         """
-        found: list[MessageItem] = []
+        whole_list: list[MessageItem] = []
         missing: list[str] = []
         call = None
         for item in items:
             if item.is_tool_result:
                 answers(item, missing)
             elif item.origin is not Origin.SYSTEM:
-                found += self._results(call, missing)
+                whole_list += self._results(call, missing)
                 # Ids that are none, or stand twice, do not tell which result is missing.
                 tells = all(item.calls) and len(set(item.calls)) == len(item.calls)
                 missing, call = list(item.calls), item.n if tells else None
-            found.append(item)
-        return [*found, *self._results(call, missing)]
+            whole_list.append(item)
+        return [*whole_list, *self._results(call, missing)]
 
     def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[MessageItem]:
         log, rows = self.view.log, self.view.rows
-        stored = log.results(call) if call is not None and missing else ()
-        known = {log[n].call_id: n for n in stored if not rows[n].withheld}
-        if not known.keys() >= set(missing):
+        result_entries = log.results(call) if call is not None and missing else ()
+        entry_by_call = {log[n].call_id: n for n in result_entries if not rows[n].withheld}
+        if not entry_by_call.keys() >= set(missing):
             return  # half of them would not help
         for call_id in missing:
-            n = known[call_id]
+            n = entry_by_call[call_id]
             tokens, origin = self._tokens(rows[n]), Origin(rows[n].origin)
             name = log[n].message_id
             yield MessageItem(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
@@ -227,7 +229,7 @@ class History:
             return frozenset()
         rows = self.view.rows
         refs = (rows[n].message.refs or () for n in self.view.log.path(self.question))
-        return frozenset(ref.evidence_id for each in refs for ref in each)
+        return frozenset(ref.evidence_id for message_refs in refs for ref in message_refs)
 
     def stands_for(self, gone: frozenset[int]) -> Material | None:
         """The summary of what the cut left out of the host's own list, if there is one.
@@ -238,14 +240,14 @@ class History:
         if self.is_brought_in or self.question is None:
             return None
         lane = self.view.lane(self.call.lane_key or "")
-        found, held = standing(self.view, self.question), lane.summary
-        if found is None or not gone & found.entries:
+        coverage, last_coverage = standing(self.view, self.question), lane.summary
+        if coverage is None or not gone & coverage.entries:
             return None
         if (
-            isinstance(held, Coverage)
-            and held.fits(self.view.log, self.question, None)
-            and gone & found.entries <= held.entries
+            isinstance(last_coverage, Coverage)
+            and last_coverage.fits(self.view.log, self.question, None)
+            and gone & coverage.entries <= last_coverage.entries
         ):
-            found = held
-        lane.summary, self.stood = found, found.row
-        return summary_material(found)
+            coverage = last_coverage
+        lane.summary, self.stood = coverage, coverage.row
+        return summary_material(coverage)

@@ -79,7 +79,7 @@ class ListIntake:
         alike = lane.sent.compare(call.messages)
         start = lane.sent.start(alike.length, of)
         arrived = [*start.arrived, *incoming(call.messages[len(start.arrived) :], ingest)]
-        found = reconcile(
+        reconciliation = reconcile(
             self.view.log,
             arrived,
             agent=ingest.name(call.speaker),
@@ -88,33 +88,35 @@ class ListIntake:
             line=start.line,
             flags=self._flags(arrived),
         )
-        added = self._added(found, arrived)
-        places, question = settled_places(found, added), settle(found.tip, added)
+        added = self._added(reconciliation, arrived)
+        places, question = settled_places(reconciliation, added), settle(reconciliation.tip, added)
         LaneCut(self.view, self.lane_key, self.counter.name).check_below(places, start.places)
         items, archived = lane.begins_alike(places, start.places, self.counter.name)
-        lane.sent.follow(call.messages, alike, places, arrived, found.line, of)
-        lanes = self._earlier(found, question)
+        lane.sent.follow(call.messages, alike, places, arrived, reconciliation.line, of)
+        lanes = self._earlier(reconciliation, question)
         self._abandon()
-        self._tell(found)
-        return TakenList(places, question, len(found.new), lanes, items, archived)
+        self._tell(reconciliation)
+        return TakenList(places, question, len(reconciliation.new), lanes, items, archived)
 
-    def _added(self, found: Reconciliation, arrived: Sequence[IncomingMessage]) -> list[int]:
+    def _added(
+        self, reconciliation: Reconciliation, arrived: Sequence[IncomingMessage]
+    ) -> list[int]:
         """Record the new messages; the entry that each of them became."""
         added: list[int] = []
-        for new in found.new:
+        for new in reconciliation.new:
             added.append(self._append(new, settle(new.parent, added), arrived[new.index]))
         return added
 
-    def _tell(self, found: Reconciliation) -> None:
-        ingest, asked = self.records.ingest, self.call.request_id
-        for code in found.ambiguous:
+    def _tell(self, reconciliation: Reconciliation) -> None:
+        ingest, request_id = self.records.ingest, self.call.request_id
+        for code in reconciliation.ambiguous:
             rule = {"rule": code}
-            event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
+            event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=request_id)
             self.records.events.append(event)
 
-    def _earlier(self, found: Reconciliation, question: int | None) -> Iterable[list[int]]:
+    def _earlier(self, reconciliation: Reconciliation, question: int | None) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
-        call, lanes = self.call, found.bring
+        call, lanes = self.call, reconciliation.bring
         if question is not None and not call.by_hand:  # there the same request is a retry
             self.view.note_step(question, call.request_id)
         elif question is not None:
@@ -142,9 +144,9 @@ class ListIntake:
         for question, turn in view.failed.items():
             if turn.row.turn_id == call.retry_of or question == newest:
                 return question
-        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
+        roots = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
         of = (call.request_id, self.lane_key)
-        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
+        rows = ((n, view.rows[n]) for n in reversed(roots) if not view.log[n].aside)
         return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
 
     def _append(self, new: NewEntry, parent: int | None, arrived: IncomingMessage) -> int:
@@ -159,15 +161,17 @@ class ListIntake:
             speaker=speaker,
             tokens=(self.counter.name, self.counter.host(host) - self.counter.media(host)),
         )
-        stored, log = row.message, view.log
+        stored_message, log = row.message, view.log
         if host.attachments:
-            stored.attachments = attachment_records(host.attachments, ingest)
+            stored_message.attachments = attachment_records(host.attachments, ingest)
             if is_unreadable(host):
-                self.records.degrade(Degradation(MESSAGE_UNMAPPED, stored.message_id or ""))
-        stored.parent_id = None if parent is None else log[parent].message_id
+                self.records.degrade(Degradation(MESSAGE_UNMAPPED, stored_message.message_id or ""))
+        stored_message.parent_id = None if parent is None else log[parent].message_id
         if new.replaces is not None or new.variant_of is not None:
-            stored.replaces = None if new.replaces is None else log[new.replaces].message_id
-            stored.variant_of = None if new.variant_of is None else log[new.variant_of].message_id
+            stored_message.replaces = None if new.replaces is None else log[new.replaces].message_id
+            stored_message.variant_of = (
+                None if new.variant_of is None else log[new.variant_of].message_id
+            )
         row.aside, row.lane_key, row.request_id = new.aside, self.lane_key, self.call.request_id
         if message.role is Role.TOOL:
             caller = view.rows[parent] if parent is not None else None
@@ -176,7 +180,9 @@ class ListIntake:
 
     def _abandon(self) -> None:
         view = self.view
-        gone = [t for t in view.stale_turns if t.lane == self.lane_key and is_gone(t.owner)]
-        if gone:
-            abandon(self.records, gone)
-            view.stale_turns = [turn for turn in view.stale_turns if turn not in gone]
+        abandoned_turns = [
+            t for t in view.stale_turns if t.lane == self.lane_key and is_gone(t.owner)
+        ]
+        if abandoned_turns:
+            abandon(self.records, abandoned_turns)
+            view.stale_turns = [turn for turn in view.stale_turns if turn not in abandoned_turns]

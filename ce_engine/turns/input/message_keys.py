@@ -15,17 +15,17 @@ def incoming(messages: Sequence[HostMessage], ingest: Ingest) -> list[IncomingMe
     """The messages as reconcile knows them; each is made once for a session."""
     of = version(ingest)
     return [
-        known[1]
-        if (known := host.recognised) is not None and known[0] == of
+        recognition[1]
+        if (recognition := host.recognised) is not None and recognition[0] == of
         else _made(host, ingest)
         for host in messages
     ]
 
 
 def _made(host: HostMessage, ingest: Ingest) -> IncomingMessage:
-    found = _live(host, ingest)
-    host.recognised = (version(ingest), found)
-    return found
+    message = _live(host, ingest)
+    host.recognised = (version(ingest), message)
+    return message
 
 
 def version(ingest: Ingest) -> tuple[str, str]:

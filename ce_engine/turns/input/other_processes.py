@@ -21,11 +21,11 @@ def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
         lane.calibration = Calibration.of(*ratios)
     if archive is None:
         return
-    gone = archive.get("gone_pins", ())
-    stay = [pin for pin in archive.get("pins", ()) if pin[0] not in gone]
+    gone_pins = archive.get("gone_pins", ())
+    stay = [pin for pin in archive.get("pins", ()) if pin[0] not in gone_pins]
     view.pin(turn.lane, pins_again(view, [*stay, *archive.get("new_pins", ())], locale))
     if archive.get("by_hand"):
         count, newest = archive.get("evidence", (0, ""))
         names = list(view.evidence)
-        known = set(names[: names.index(newest) + 1 if newest in view.evidence else count])
-        lane.documents = sum(name in known for name in view.documents)
+        known_names = set(names[: names.index(newest) + 1 if newest in view.evidence else count])
+        lane.documents = sum(name in known_names for name in view.documents)

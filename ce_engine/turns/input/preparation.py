@@ -149,11 +149,11 @@ class Preparation:
         turn, lane.elsewhere = lane.elsewhere, None  # once, even if it cannot be followed
         if turn is not None:
             follow(view, turn, self.config.locale)
-        taken = ListIntake(call, self.records, self.counter, self.mates).take_in()
-        self.places, self.question, self.new = taken.places, taken.question, taken.new
-        self.archived = taken.archived
-        self.history = History(view, call, self.counter, taken.lanes, taken.question)
-        self.history.known, self.history.keeps = taken.items, True
+        intake = ListIntake(call, self.records, self.counter, self.mates).take_in()
+        self.places, self.question, self.new = intake.places, intake.question, intake.new
+        self.archived = intake.archived
+        self.history = History(view, call, self.counter, intake.lanes, intake.question)
+        self.history.known, self.history.keeps = intake.items, True
 
     def finish(self, chosen: Selection, recall: Recall) -> tuple[Prepared, Selection]:
         """Open the turn of what was chosen."""
@@ -211,7 +211,7 @@ class Preparation:
         extras = given.extras or self.counter.extras(call)
         recall = self._recall()
         sources = self._sources(recall, given)
-        pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
+        pruner = GuardedPruner(inner_pruner := pruner_of(config, self.pruner))
         results = results_of(self.view, call, config, sources, given.results)
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
@@ -239,21 +239,21 @@ class Preparation:
         factor, history = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, history.lanes
         return Selection(
-            outcome, items, bound, extras, marks, *of, factor, chosen, history.stood
+            outcome, items, bound, extras, marks, *of, factor, inner_pruner, history.stood
         ), recall
 
-    def _sources(self, recall: Recall, given: ReplayInputs) -> CandidateSources:
-        """What the stages ask; of a replay, what is `given`."""
+    def _sources(self, recall: Recall, replay: ReplayInputs) -> CandidateSources:
+        """What the stages ask; of a replay, what `replay` has."""
         sources = recall.sources(self.counter)
-        sources.saved = given.saved
-        if given is not NOTHING:
-            sources.credit = given.credit
-            sources.has_news = given.has_news
+        sources.saved = replay.saved
+        if replay is not NOTHING:
+            sources.credit = replay.credit
+            sources.has_news = replay.has_news
         elif sources.learns:
-            known = self.view.lane(self.lane_key).documents
-            sources.has_news = len(self.view.documents) != known
+            document_count = self.view.lane(self.lane_key).documents
+            sources.has_news = len(self.view.documents) != document_count
         if self.config.prune.ttl_seconds:
-            sources.now = given.now or self.records.ingest.clock.now_iso()
+            sources.now = replay.now or self.records.ingest.clock.now_iso()
         return sources
 
     def _formed(
@@ -306,17 +306,17 @@ class Preparation:
     # The cut
 
     def _remember_cut(self, outcome: Outcome, before: CutMarks) -> None:
-        made, records = outcome.cut.marks, self.records
+        marks, records = outcome.cut.marks, self.records
         self.view.pin(self.lane_key, outcome.pins)
         if self.call.by_hand:
             self.view.lane(self.lane_key).documents = len(self.view.documents)
         if outcome.cut.moved:
-            records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
-        known = outcome.line.below
-        if known is not None and not outcome.cut.moved:
+            records.writes += self.cut.moved(marks, before, records.ingest.clock.now_iso())
+        known_below = outcome.line.below
+        if known_below is not None and not outcome.cut.moved:
             return
-        if (below := self.cut.learn_below(outcome.line, made.drop, outcome.saved_of)) is not None:
-            below.told.update(archive_below(self.view.log, below, self.archive, known))
+        if (below := self.cut.learn_below(outcome.line, marks.drop, outcome.saved_of)) is not None:
+            below.told.update(archive_below(self.view.log, below, self.archive, known_below))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

@@ -150,14 +150,14 @@ class Recall:
         At most `most` of each.
         """
         with part("recall") as attributes:
-            found = self._recalled(query, sent, min(most, self.limit))
-            attributes["ce.candidates"] = len(found)
+            candidates = self._recalled(query, sent, min(most, self.limit))
+            attributes["ce.candidates"] = len(candidates)
             attributes["ce.embedder"] = self.vectors.name if self.vectors is not None else "none"
-        return found
+        return candidates
 
     def _recalled(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
         self.query, self.sent = query, sorted(sent)
-        found = [
+        candidates = [
             self._entry(n, score)
             for n, score in self.view.search_messages(
                 query,
@@ -177,28 +177,28 @@ class Recall:
             present = {evidence_id for evidence_id, _ in self.documents}
         self.looked_at = {evidence_id for evidence_id, _ in documents}
         own = self.own_documents() if documents else frozenset()
-        theirs = self.view.documents_of_others(self.call.request_id, self.mates) - own
+        other_documents = self.view.documents_of_others(self.call.request_id, self.mates) - own
         for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
             was_here = evidence_id in own or not _is_found(row)
-            was_here |= self.call.restore and evidence_id not in theirs
+            was_here |= self.call.restore and evidence_id not in other_documents
             if was_here and evidence_id not in present and self._may_read(row):
-                found.append(document(self.view, evidence_id, score))
-        return sorted(found, key=lambda candidate: -candidate.score)
+                candidates.append(document(self.view, evidence_id, score))
+        return sorted(candidates, key=lambda candidate: -candidate.score)
 
     def _may_return(self, n: int) -> bool:
         """Whether an entry may be brought in where it does not go out; found out once."""
-        known = self._open.get(n)
-        if known is None:
-            known = self._open[n] = not self._is_broken_off(n) and self.may_recall(n)
-        return known
+        may_return = self._open.get(n)
+        if may_return is None:
+            may_return = self._open[n] = not self._is_broken_off(n) and self.may_recall(n)
+        return may_return
 
     def _entry(self, n: int, score: float) -> Candidate:
         """An entry as a candidate; made once, for a call may ask for some and then for more."""
-        known = self._entries.get(n)
-        if known is None or known.score != score:
-            known = self._entries[n] = entry(self.view, n, score)
-        return known
+        candidate = self._entries.get(n)
+        if candidate is None or candidate.score != score:
+            candidate = self._entries[n] = entry(self.view, n, score)
+        return candidate
 
     def explain(self, name: str) -> dict[str, float]:
         """What the score of a message or of evidence is made of, by its id; after `recall`."""
@@ -211,12 +211,12 @@ class Recall:
         the shortest.
         """
         most = min(most, self.limit)
-        found: list[tuple[bool, int, Candidate]] = []
+        rankings: list[tuple[bool, int, Candidate]] = []
         results: list[Candidate] = []
-        asked: set[str] = set()
+        later_words: set[str] = set()
         for n in range(len(self.view.rows) - 1, -1, -1):
             message = self.view.rows[n].message
-            if len(found) >= most:
+            if len(rankings) >= most:
                 break
             if self.view.rows[n].withheld or not self.may_recall(n):
                 continue
@@ -224,35 +224,39 @@ class Recall:
                 results += [] if self._is_broken_off(n) else [entry(self.view, n, 0.0)]
             if message.tool_calls:
                 own = {word for call in message.tool_calls for word in words_in(call.args)}
-                found += map(partial(_ranked, words=asked - own), results)
+                rankings += map(partial(_ranked, words=later_words - own), results)
                 results = []
-                asked |= own if len(asked) < MANY else set()
-        found += map(partial(_ranked, words=()), results)
-        found.sort(key=lambda each: each[:2])
-        return [candidate for _, _, candidate in found[:most]]
+                later_words |= own if len(later_words) < MANY else set()
+        rankings += map(partial(_ranked, words=()), results)
+        rankings.sort(key=lambda ranking: ranking[:2])
+        return [candidate for _, _, candidate in rankings[:most]]
 
     def _has_more(self) -> bool:
         """Whether there is anything beside the messages: what may be brought in, or contradict another."""
         evidence = (row.evidence for row in self.view.evidence.values())
         return bool(self.materials) or any(
-            each.type is not EvidenceType.LLM_OUTPUT
-            or may_claim(each.metadata, self._said(each.evidence_id))
-            for each in evidence
+            item.type is not EvidenceType.LLM_OUTPUT
+            or may_claim(item.metadata, self._said(item.evidence_id))
+            for item in evidence
         )
 
     def candidate(self, name: str) -> Candidate | None:
         """A candidate by its id, without its score; `None` of what is none of the session's."""
-        kind, _, found = name.partition(":")
-        if kind == "e" and found in self.view.evidence:
-            return document(self.view, found, 0.0)
-        n = self.view.log.by_message_id(found) if kind == "m" else None
+        kind, _, source_id = name.partition(":")
+        if kind == "e" and source_id in self.view.evidence:
+            return document(self.view, source_id, 0.0)
+        n = self.view.log.by_message_id(source_id) if kind == "m" else None
         return None if n is None else entry(self.view, n, 0.0)
 
     def unread(self) -> list[tuple[str, int]]:
         """By hand, the evidence that the last `recall` left, newest first: candidates' ids, and characters."""
         is_open = self.call.by_hand and not self.is_closed
         rest = reversed(self.view.documents) if is_open else ()
-        rows = [self.view.evidence[each] for each in rest if each not in self.looked_at]
+        rows = [
+            self.view.evidence[evidence_id]
+            for evidence_id in rest
+            if evidence_id not in self.looked_at
+        ]
         return [
             (f"e:{row.evidence.evidence_id}", len(row.evidence.content))
             for row in rows
@@ -261,8 +265,10 @@ class Recall:
 
     def is_hidden(self, name: str) -> bool:
         """Whether a candidate is of evidence that may not go out."""
-        kind, _, found = name.partition(":")
-        row = self.view.evidence.get(self.view.by_message.get(found, "") if kind == "m" else found)
+        kind, _, source_id = name.partition(":")
+        row = self.view.evidence.get(
+            self.view.by_message.get(source_id, "") if kind == "m" else source_id
+        )
         sensitivity = sensitivity_of(row.evidence) if row is not None else None
         return sensitivity is not None and sensitivity in self.config.prune.exclude_sensitivity
 
@@ -273,11 +279,11 @@ class Recall:
         entries beside the question, which have its own words lent to them.
         """
         entries, among = self.view.log.entries, range(min(sent, default=0), max(0, asked - 2))
-        found = self.view.search_messages(
+        matches = self.view.search_messages(
             query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
         )
-        self.near_sent = (entries[found[0][0]].message_id, found[0][1]) if found else None
-        return found[0][1] if found else 0.0
+        self.near_sent = (entries[matches[0][0]].message_id, matches[0][1]) if matches else None
+        return matches[0][1] if matches else 0.0
 
     def around(self, query: str, sent: frozenset[int], asked: int) -> float:
         """The score of the nearest of the newest entries that go out before the one that is asked.
@@ -285,8 +291,8 @@ class Recall:
         Its own words are lent to those beside it, so that what is nearer than they are is near indeed.
         """
         newest = range(max(0, asked - AROUND), asked)
-        found = self.view.search_messages(query, 1, lambda n: n not in sent, newest, self.vectors)
-        return found[0][1] if found else 0.0
+        matches = self.view.search_messages(query, 1, lambda n: n not in sent, newest, self.vectors)
+        return matches[0][1] if matches else 0.0
 
     def _before(self, sent: frozenset[int]) -> int:
         """The first of the newest entries that all go out: those are most, and need not be searched."""
@@ -301,12 +307,14 @@ class Recall:
 
     def settle(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
-        known, of = self.view.evidence, self.view.by_message
-        ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in known]
+        evidence_rows, of = self.view.evidence, self.view.by_message
+        ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in evidence_rows]
         if of:
             ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
         ids = [
-            e for e in dict.fromkeys(ids) if may_claim(known[e].evidence.metadata, self._said(e))
+            e
+            for e in dict.fromkeys(ids)
+            if may_claim(evidence_rows[e].evidence.metadata, self._said(e))
         ]
         if len(ids) < 2:
             return list(found)
@@ -317,13 +325,13 @@ class Recall:
             self.config.locale,
         )
         self.conflicts, self.warnings = settled.conflicts, settled.warnings
-        kept = {material.id for material in settled.materials}
+        kept_ids = {material.id for material in settled.materials}
         notes = [
             Candidate(m.id, Snippet("note", m.text), math.inf, 0)
             for m in settled.materials
             if m.text
         ]
-        return [*notes, *(candidate for candidate in found if candidate.id in kept)]
+        return [*notes, *(candidate for candidate in found if candidate.id in kept_ids)]
 
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""
@@ -367,10 +375,10 @@ class Recall:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
         if self.call.purpose != "helper":
             return []
-        found = [(start, end) for start, end, _ in self._message_index.find(text)]
-        if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
-            found = written_talk(text)
-        return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(found)]
+        spans = [(start, end) for start, end, _ in self._message_index.find(text)]
+        if len(spans) < 2:  # of a talk that was never heard of, the names of roles tell
+            spans = written_talk(text)
+        return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(spans)]
 
     @cached_property
     def _message_index(self) -> PassageIndex:

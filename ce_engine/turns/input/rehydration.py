@@ -52,16 +52,16 @@ def rehydrate(
             continue
         if isinstance(step, Restore) and step.message.tool_calls:
             step = plan[position] = _with_live_calls(step, redactor, counter, done, room)
-        found = _restored(redactor, step)
-        if not found.restored:
-            done.placeholders_sent += found.unresolved
+        result = _restored(redactor, step)
+        if not result.restored:
+            done.placeholders_sent += result.unresolved
             continue
-        fresh, cost = _live(step, found.text, counter, counted)
+        fresh, cost = _live(step, result.text, counter, counted)
         if room is not None and done.restored + done.injected + cost > room:
-            done.placeholders_sent += found.unresolved + found.restored
+            done.placeholders_sent += result.unresolved + result.restored
             continue
         plan[position] = fresh
-        done.placeholders_sent += found.unresolved
+        done.placeholders_sent += result.unresolved
         if isinstance(step, Restore):
             done.restored += cost
         else:
@@ -120,10 +120,10 @@ def _restored(
     """The step's text with live values, which can pose as nothing where they stand in a quote."""
     text = step.message.content if isinstance(step, Restore) else step.text
     try:
-        found = redactor.restore(text)
-        if not found.restored:
-            return found
-        return replace(found, text=requoted(text, lambda part: redactor.restore(part).text))
+        result = redactor.restore(text)
+        if not result.restored:
+            return result
+        return replace(result, text=requoted(text, lambda part: redactor.restore(part).text))
     except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
         return RestoreResult(text)
 
@@ -137,8 +137,8 @@ def _live(
     """The step with its live text, and the tokens that it needs more than were counted."""
     if isinstance(step, Restore):
         message = step.message.model_copy(update={"content": text})
-        known = None if step.before else counted.get(message.message_id or "")
-        before = counter.message(step.message) if known is None else known
+        counted_tokens = None if step.before else counted.get(message.message_id or "")
+        before = counter.message(step.message) if counted_tokens is None else counted_tokens
         return replace(step, message=message), max(0, counter.message(message) - before)
     return replace(step, text=text), max(0, counter.text(text) - counter.text(step.text))
 

@@ -66,10 +66,10 @@ async def block_materials(
     derived = await _derived(deriver, document, evidences, degraded)
     confidence = {item.evidence_id: item.confidence for item in evidences}
     materials = []
-    shown = quoted if type(deriver) is SessionDeriver else ()
+    shown_blocks = quoted if type(deriver) is SessionDeriver else ()
     for is_quoted, block in [
-        *((False, each) for each in derived),
-        *((True, each) for each in shown),
+        *((False, block) for block in derived),
+        *((True, block) for block in shown_blocks),
     ]:
         text = await _rendered(renderer, block, resolver, hints, degraded)
         if text:
@@ -109,8 +109,8 @@ async def _rendered(
         rendered: RenderedBlock = await renderer.render_block(block, resolver, hints)
         codes, text = list(rendered.degradations), rendered.rendered_content
     except Exception as error:  # noqa: BLE001 - a renderer of somebody else's may raise anything
-        ours = isinstance(error, ContextEngineError) and error.code in REASONS
-        code = error.code if isinstance(error, ContextEngineError) and ours else RENDER_FAILED
+        has_reason = isinstance(error, ContextEngineError) and error.code in REASONS
+        code = error.code if isinstance(error, ContextEngineError) and has_reason else RENDER_FAILED
         degraded.append(Degradation(code, block.block_id))
         return block.content
     degraded += [Degradation(code, block.block_id) for code in codes]
@@ -175,8 +175,11 @@ class _Sensitivity:
 
     def __call__(self, block: ContextBlock) -> str | None:
         rows = (self._evidence.get(ref.evidence_id) for ref in block.refs)
-        named = [sensitivity_of(row.evidence) for row in rows if row is not None]
-        return next((each for each in named if each in self._excluded), block.sensitivity)
+        sensitivities = [sensitivity_of(row.evidence) for row in rows if row is not None]
+        return next(
+            (sensitivity for sensitivity in sensitivities if sensitivity in self._excluded),
+            block.sensitivity,
+        )
 
 
 class BlockSource:
@@ -217,11 +220,11 @@ class BlockSource:
         quoted = self._quoted(call.scope, blocks)
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
-        wanted = (call.config or self.config).render
+        render_config = (call.config or self.config).render
         deadline_s = self.config.collect.deadline_s
         try:
             async with asyncio.timeout(deadline_s):
-                made = await block_materials(
+                context = await block_materials(
                     SessionDocument(
                         session=session, context_blocks=[b for b in blocks if b not in quoted]
                     ),
@@ -230,17 +233,17 @@ class BlockSource:
                     renderer=self.renderer,
                     resolver=ViewResolver(view, self.selectors, self.workers, deadline_s),
                     sensitivity=_Sensitivity(view, call.config or self.config),
-                    hints=RenderHints(wanted.max_chars, wanted.format),
+                    hints=RenderHints(render_config.max_chars, render_config.format),
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return CollectedContext(degradations=[Degradation(DERIVE_FAILED)])
-        made.materials = [
-            replace(each, evidence_id="")
-            if each.evidence_id and each.evidence_id not in view.evidence
-            else each
-            for each in made.materials
+        context.materials = [
+            replace(material, evidence_id="")
+            if material.evidence_id and material.evidence_id not in view.evidence
+            else material
+            for material in context.materials
         ]
-        return made
+        return context
 
     def _quoted(self, scope: Scope, blocks: Sequence[ContextBlock]) -> list[ContextBlock]:
         """Instructions that the engine did not store so: whoever wrote them gives no order."""

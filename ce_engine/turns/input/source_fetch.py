@@ -80,16 +80,18 @@ class SourceFetcher:
     ) -> FetchResult:
         """What the sources of these sections find in time."""
         fetched = FetchResult()
-        asked = [source for source in self._sources if source.section in sections]
-        if not asked:
+        sources = [source for source in self._sources if source.section in sections]
+        if not sources:
             return fetched
-        tasks = [asyncio.ensure_future(self._ask(each, scope, query, limit)) for each in asked]
+        tasks = [
+            asyncio.ensure_future(self._ask(source, scope, query, limit)) for source in sources
+        ]
         try:
             await asyncio.wait(tasks, timeout=deadline_s)
         finally:
             for task in tasks:
                 task.cancel()  # one that does not listen goes on for nobody
-        for source, task in zip(asked, tasks, strict=True):
+        for source, task in zip(sources, tasks, strict=True):
             in_time = task.done() and not task.cancelled()
             self._take(fetched, source, task.result() if in_time else None)
         return fetched
@@ -147,11 +149,11 @@ def _pieces(answer: object) -> list[ContextPiece] | None:
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return None
     try:
-        found = list(islice(answer, MAX_PIECES))
-        right = all(map(_is_piece, found))
+        pieces = list(islice(answer, MAX_PIECES))
+        right = all(map(_is_piece, pieces))
     except Exception:  # noqa: BLE001 - objects of a host's own may do anything when they are looked at
         return None
-    return [piece for piece in found if piece.text.strip()] if right else None
+    return [piece for piece in pieces if piece.text.strip()] if right else None
 
 
 def _is_piece(piece: Any) -> bool:

@@ -72,7 +72,7 @@ def document(view: SessionView, evidence_id: str, score: float) -> Candidate:
 
 def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:
     """The pins that an archive names, rendered once more of what is stored."""
-    found = {
+    pins = {
         anchor: pin_of(
             [c for ref in refs for c in _pinned(view, ref)],
             locale,
@@ -81,7 +81,7 @@ def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> di
         )
         for anchor, refs, *steps in archived
     }
-    return {anchor: pin for anchor, pin in found.items() if pin is not None}
+    return {anchor: pin for anchor, pin in pins.items() if pin is not None}
 
 
 def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:

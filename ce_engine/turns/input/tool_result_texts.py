@@ -33,9 +33,9 @@ class _Known(BoundedDict[tuple[Any, ...], tuple[int, Any]]):
         self._view, self.costs = ref(view), costs
 
     def __setitem__(self, key: tuple[Any, ...], value: tuple[int, Any]) -> None:
-        made = getattr(value[1], "form", value[1])
+        form = getattr(value[1], "form", value[1])
         if (view := self._view()) is not None:
-            view.bytes += FORM_BYTES + (2 * len(made.text) if isinstance(made, Form) else 0)
+            view.bytes += FORM_BYTES + (2 * len(form.text) if isinstance(form, Form) else 0)
         super().__setitem__(key, value)
 
 
@@ -81,7 +81,7 @@ def results_of(
     call: ModelCall,
     config: RuntimeConfig,
     sources: CandidateSources,
-    given: ArchivedForms,
+    archived_forms: ArchivedForms,
 ) -> ResultTexts | None:
     """What the stage asks of a call's tool results; `None` where they go out as the app sends them.
 
@@ -89,16 +89,21 @@ def results_of(
     """
     if call.purpose != "chat":
         return None
-    known = _known.get(view)
+    known_forms = _known.get(view)
     # One counter's, as that of the costs of lines: another one counts anew.
     costs = sources.costs
-    if known is None or known.costs is not costs:
-        known = _known[view] = _Known(view, costs)
-    reads = config.tool_results == "compact" and (given.fetches or fetches(call))
+    if known_forms is None or known_forms.costs is not costs:
+        known_forms = _known[view] = _Known(view, costs)
+    reads = config.tool_results == "compact" and (archived_forms.fetches or fetches(call))
     results = _Results(view, call)
-    former = FormMaker(config.locale, sources.count, terms, results.question, reads, known)
+    former = FormMaker(config.locale, sources.count, terms, results.question, reads, known_forms)
     return ResultTexts(
-        former, sources.text, results.calls, results.evidence, results.is_media, given.forms
+        former,
+        sources.text,
+        results.calls,
+        results.evidence,
+        results.is_media,
+        archived_forms.forms,
     )
 
 
@@ -111,16 +116,18 @@ def unstored(
     """The forms of results of which more is to be seen than is stored, by host index; see `GivenForm`."""
     for item in items:
         if item.is_tool_result and item.index is not None and item.n is not None:
-            host, stored = call.messages[item.index], view.rows[item.n].message.content
-            if stored != host.message.content or _is_media(host):
+            host, stored_text = call.messages[item.index], view.rows[item.n].message.content
+            if stored_text != host.message.content or _is_media(host):
                 form = forms.get(item.key)
                 yield str(item.index), [form.kind, form.base, form.saved] if form else ["", None, 0]
 
 
 def fetches(call: ModelCall) -> bool:
     """Whether the tools that go out with a call have the one that reads stored evidence."""
-    named = (each.get("function", each) for each in call.tools)
-    return any(is_fetch(each.get("name")) for each in named if isinstance(each, Mapping))
+    functions = (tool.get("function", tool) for tool in call.tools)
+    return any(
+        is_fetch(function.get("name")) for function in functions if isinstance(function, Mapping)
+    )
 
 
 def _is_media(host: HostMessage) -> bool:

@@ -110,10 +110,10 @@ def record_answer(
     if used is not None:
         row.model_usage_id = used.model_usage_id
         records.writes.append(AppendModelUsage([used], row.turn_id))
-    said = answer.message
-    if (said.content or said.tool_calls or answer.attachments) and row.purpose == "chat":
+    message = answer.message
+    if (message.content or message.tool_calls or answer.attachments) and row.purpose == "chat":
         _record_answer_message(records, turn, answer, status, used, counted)
-    elif said.content:
+    elif message.content:
         _record_output(records, turn, answer, used, None, status is not TurnStatus.COMMITTED)
 
 
@@ -126,35 +126,39 @@ def _record_answer_message(
     counted: tuple[str, int],
 ) -> None:
     view, row = records.view, turn.row
-    stored = _answer_row(records, turn, answer, counted, status)
+    answer_row = _answer_row(records, turn, answer, counted, status)
     if status is not TurnStatus.COMMITTED:
-        stored.message.status = str(status)
+        answer_row.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
     place = place_answer(
-        view.log, turn.question, recognised(stored, stored.speaker), agent=agent, since=turn.since
+        view.log,
+        turn.question,
+        recognised(answer_row, answer_row.speaker),
+        agent=agent,
+        since=turn.since,
     )
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
-        records.ingest.untold(stored.message.message_id)
+        records.ingest.untold(answer_row.message.message_id)
         view.answers.add(place.n)
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
         return
-    if (known := _repeated(view, turn, stored)) is not None:
-        records.ingest.untold(stored.message.message_id)
-        row.answer_message_id = view.log[known].message_id
+    if (repeated_entry := _repeated(view, turn, answer_row)) is not None:
+        records.ingest.untold(answer_row.message.message_id)
+        row.answer_message_id = view.log[repeated_entry].message_id
         return
     elder = place.variant_of if place.n is None else place.n
     if elder is not None:
-        stored.message.variant_of = view.log[elder].message_id
-    row.answer_message_id = stored.message.message_id
+        answer_row.message.variant_of = view.log[elder].message_id
+    row.answer_message_id = answer_row.message.message_id
     evidence_id = _record_output(records, turn, answer, used, row.answer_message_id)
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
-    named = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
-    given = records.ingest.refs(answer.refs, cited=True)
-    stored.message.refs = named if answer.refs is None else given
-    view.answers.add(records.add_message(stored))
+    default_refs = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
+    cited_refs = records.ingest.refs(answer.refs, cited=True)
+    answer_row.message.refs = default_refs if answer.refs is None else cited_refs
+    view.answers.add(records.add_message(answer_row))
     if turn.chunks:
         _tell_finalized(records, turn, status)
 
@@ -166,9 +170,9 @@ def _repeated(view: SessionView, turn: OpenTurn, answer: MessageRow) -> int | No
     """
     if turn.question is None:
         return None
-    known = [n for n in view.log.children(turn.question) if n < turn.since]
-    name = answer.host_id or (_question_id(view, turn.question) if known else None)
-    for n in known:
+    earlier_answers = [n for n in view.log.children(turn.question) if n < turn.since]
+    name = answer.host_id or (_question_id(view, turn.question) if earlier_answers else None)
+    for n in earlier_answers:
         row = view.rows[n]
         is_named = name is not None and row.host_id == answer.host_id
         again = is_named or row.request_id == answer.request_id
@@ -193,7 +197,7 @@ def _answer_row(
 ) -> MessageRow:
     view, message = records.view, answer.message
     origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
-    stored = records.ingest.message_row(
+    answer_row = records.ingest.message_row(
         HostMessage(message, origin, host_id=answer.host_id),
         message_id=records.ingest.ids.generate(),
         keys=view.fingerprinter.message(message),
@@ -201,12 +205,12 @@ def _answer_row(
         tokens=counted,
         broken_off=status is not TurnStatus.COMMITTED,
     )
-    stored.message.attachments = attachment_records(answer.attachments, records.ingest)
-    stored.lane_key, stored.turn_id = turn.row.lane, turn.row.turn_id
-    stored.request_id = turn.row.request_id
+    answer_row.message.attachments = attachment_records(answer.attachments, records.ingest)
+    answer_row.lane_key, answer_row.turn_id = turn.row.lane, turn.row.turn_id
+    answer_row.request_id = turn.row.request_id
     if turn.question is not None:
-        stored.message.parent_id = view.log[turn.question].message_id
-    return stored
+        answer_row.message.parent_id = view.log[turn.question].message_id
+    return answer_row
 
 
 def _tell_finalized(records: RecordGroup, turn: OpenTurn, status: TurnStatus) -> None:
@@ -252,10 +256,10 @@ def _record_output(
         "evidence", f"turn\x00{turn.row.turn_id}\x00{turn.row.attempt}"
     )
     row.lane_key = turn.row.lane
-    known = len(records.view.request(turn.row.request_id).evidence_ids)
+    count_before = len(records.view.request(turn.row.request_id).evidence_ids)
     evidence_id = records.add_evidence(row, turn.row.request_id, turn.row.turn_id)
     # An answer does not rest on itself, nor on the steps before it.
-    del records.view.request(turn.row.request_id).evidence_ids[known:]
+    del records.view.request(turn.row.request_id).evidence_ids[count_before:]
     return evidence_id
 
 
@@ -304,8 +308,8 @@ def close_turn(
     if redactions := list(records.ingest.redactions.values()):
         turn.report.redactions += redactions
         if row.report:
-            told = [record.model_dump() for record in turn.report.redactions]
-            row.report = {**row.report, "redactions": told}
+            all_redactions = [record.model_dump() for record in turn.report.redactions]
+            row.report = {**row.report, "redactions": all_redactions}
     records.writes.append(put_turn(row))
     view.turns.pop(row.turn_id, None)
     _note_end(records, turn, status, code)
@@ -335,8 +339,8 @@ def _note_end(records: RecordGroup, turn: OpenTurn, status: TurnStatus, code: st
     if status in (TurnStatus.COMMITTED, TurnStatus.FAILED):
         is_failure = status is TurnStatus.FAILED
         records.note_end("model_call", row.lane, is_failure=is_failure, **ids)
-    if named := records.handover.on_codes & {code, *turn.report.degradations}:
-        records.ask_for_person({"trigger": "code", "codes": sorted(named)}, **ids)
+    if codes := records.handover.on_codes & {code, *turn.report.degradations}:
+        records.ask_for_person({"trigger": "code", "codes": sorted(codes)}, **ids)
 
 
 def abandon(records: RecordGroup, turns: Sequence[TurnRow]) -> None:

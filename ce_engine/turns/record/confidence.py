@@ -67,30 +67,30 @@ class RuleIngestor:
             return draft
         kind = str(draft.metadata.get("score_kind", ""))
         score = draft.metadata.get("score")
-        known = by_rule(draft.source.kind, status=draft.status, score=score, of=kind)
-        return replace(draft, confidence=known)
+        confidence = by_rule(draft.source.kind, status=draft.status, score=score, of=kind)
+        return replace(draft, confidence=confidence)
 
 
 def ingest_draft(draft: EvidenceDraft, ingestor: EvidenceIngestor) -> tuple[EvidenceDraft, bool]:
     """What the ingestor makes of a draft, or where it fails the default; and whether it failed."""
     with suppress(Exception):  # one of somebody else's may raise anything
-        made = ingestor.ingest(draft)
-        if _is_draft(made):
-            return made, False
+        result = ingestor.ingest(draft)
+        if _is_draft(result):
+            return result, False
     return RuleIngestor().ingest(draft), True
 
 
-def _is_draft(made: object) -> bool:
+def _is_draft(result: object) -> bool:
     """Whether it can be stored: whatever its annotations say, it may be somebody else's."""
-    if not isinstance(made, EvidenceDraft):
+    if not isinstance(result, EvidenceDraft):
         return False
-    told: Any = made
+    draft: Any = result
     return (
-        isinstance(told.content, str)
-        and isinstance(told.source, EvidenceSource)
-        and isinstance(told.type, EvidenceType)
-        and isinstance(told.metadata, Mapping)
-        and (told.confidence is None or 0 <= told.confidence <= 1)
+        isinstance(draft.content, str)
+        and isinstance(draft.source, EvidenceSource)
+        and isinstance(draft.type, EvidenceType)
+        and isinstance(draft.metadata, Mapping)
+        and (draft.confidence is None or 0 <= draft.confidence <= 1)
     )
 
 

@@ -41,12 +41,12 @@ def evidence_row(
     redacted, withheld = ingest.content(
         own, piece, kind=kind, is_apart=is_apart, broken_off=broken_off, is_stored=is_stored
     )
-    stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
-    stored["created_at"] = ingest.clock.now_iso()
-    stored |= {"has_sensitive": True} if redacted.has_sensitive else {}
+    stored_metadata = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
+    stored_metadata["created_at"] = ingest.clock.now_iso()
+    stored_metadata |= {"has_sensitive": True} if redacted.has_sensitive else {}
     if withheld:  # what recognises it, and how much it was
         mac = ingest.fingerprinter.mac("content", own).hex()
-        stored |= {"withheld": True, "length": len(own), "content_mac": mac}
+        stored_metadata |= {"withheld": True, "length": len(own), "content_mac": mac}
     ingest.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
     evidence = Evidence(
         evidence_id=piece.id,
@@ -54,7 +54,7 @@ def evidence_row(
         source=_source(ingest, draft.source),
         content=redacted.text,
         confidence=draft.confidence,
-        metadata=stored,
+        metadata=stored_metadata,
         links=links,
     )
     return EvidenceRow(
@@ -73,14 +73,22 @@ def _kind(of: EvidenceType) -> ContentKind:
 
 def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: RedactionTally) -> dict[str, Any]:
     """Metadata as it may be stored; `withheld` is said of the content alone."""
-    stored = dict(ingest.data(dict(metadata), piece, "metadata") or {})
+    stored_metadata = dict(ingest.data(dict(metadata), piece, "metadata") or {})
     if ingest.points_only("metadata"):
         piece.pointed = True
-        kept = {"sensitivity": stored["sensitivity"]} if "sensitivity" in stored else {}
-        return {"metadata_withheld": True, "metadata_chars": len(json.dumps(stored)), **kept}
-    if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:
-        return {"metadata_withheld": True, "metadata_chars": stored["chars"]}
-    return stored
+        sensitivity = (
+            {"sensitivity": stored_metadata["sensitivity"]}
+            if "sensitivity" in stored_metadata
+            else {}
+        )
+        return {
+            "metadata_withheld": True,
+            "metadata_chars": len(json.dumps(stored_metadata)),
+            **sensitivity,
+        }
+    if GIVEN_UP in piece.rules and stored_metadata.keys() == {"withheld", "chars"}:
+        return {"metadata_withheld": True, "metadata_chars": stored_metadata["chars"]}
+    return stored_metadata
 
 
 def _source(ingest: Ingest, live: EvidenceSource) -> EvidenceSource:

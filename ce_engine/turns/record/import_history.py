@@ -100,11 +100,11 @@ class ImportMethods(EngineBase):
     async def _version_of(self, scope: Scope, before: str) -> int:
         """The session's version with all that was handed over."""
         with self._journal.phase(PATIENT_S):
-            stored = await self._stored(scope)
-        if stored.success:
-            return stored.version
+            result = await self._stored(scope)
+        if result.success:
+            return result.version
         raise StoreUnavailableError(
-            f"{before} messages are stored, the others not yet ({stored.error}). Import the same list "
+            f"{before} messages are stored, the others not yet ({result.error}). Import the same list "
             "again when the store is back: what is there is recognised. What is wrong with it tells: "
             "ce doctor"
         )
@@ -118,10 +118,10 @@ class ImportMethods(EngineBase):
             counter = self._counter("")
             return Preparation(call, self.config, records, counter, self.pruner).take_in()
 
-        given = [host.message for host in fresh]
-        found = await self._record(call.scope, record, framework=call.framework, given=given)
-        assert isinstance(found, int)
-        return found
+        messages = [host.message for host in fresh]
+        count = await self._record(call.scope, record, framework=call.framework, given=messages)
+        assert isinstance(count, int)
+        return count
 
 
 def _is_known(call: ModelCall, records: RecordGroup) -> bool:
@@ -132,14 +132,14 @@ def _is_known(call: ModelCall, records: RecordGroup) -> bool:
     line = [host for host in call.messages if host.origin is not Origin.SYSTEM]
     if len(line) != 1:
         return False
-    known, lane = incoming(line, records.ingest)[0], records.ingest.id(call.lane)
+    message, lane = incoming(line, records.ingest)[0], records.ingest.id(call.lane)
     log = records.view.log
-    return any(log[n].lane_key == lane for n in log.roots_by_key(known.key))
+    return any(log[n].lane_key == lane for n in log.roots_by_key(message.key))
 
 
-def _host(place: int, given: Message | HostMessage) -> HostMessage:
+def _host(place: int, message: Message | HostMessage) -> HostMessage:
     """A message as a host would send it, with its time in UTC."""
-    host = given if isinstance(given, HostMessage) else _of_message(given)
+    host = message if isinstance(message, HostMessage) else _of_message(message)
     at = _utc(place, host.message.at) if host.message.at else None
     if at == host.message.at:
         return host
@@ -148,10 +148,10 @@ def _host(place: int, given: Message | HostMessage) -> HostMessage:
 
 def _of_message(message: Message) -> HostMessage:
     unset = dict.fromkeys(("message_id", "parent_id", "seq", "refs", "attachments"))
-    shown = [record.model_dump(exclude={"digest"}) for record in message.attachments or ()]
+    records = [record.model_dump(exclude={"digest"}) for record in message.attachments or ()]
     attachments = tuple(
-        Attachment(**{**each, "format": each["format"] or "", "name": each["name"] or ""})
-        for each in shown
+        Attachment(**{**record, "format": record["format"] or "", "name": record["name"] or ""})
+        for record in records
     )
     return HostMessage(
         message.model_copy(update=unset),
@@ -163,25 +163,25 @@ def _of_message(message: Message) -> HostMessage:
 
 
 def _utc(place: int, at: str) -> str:
-    if (found := parse_time(at)) is None:
+    if (moment := parse_time(at)) is None:
         raise SchemaValidationError(
             f"messages[{place}].at is no time in ISO 8601: write it as 2026-05-08T13:56:00Z, or leave "
             "it out"
         )
-    return iso(found)
+    return iso(moment)
 
 
 def _repaired(hosts: Sequence[HostMessage]) -> tuple[list[HostMessage], list[str]]:
     """The list without results that answer nothing, as no provider takes them, and what was left out."""
-    kept: list[HostMessage] = []
-    told: list[str] = []
+    kept_hosts: list[HostMessage] = []
+    notes: list[str] = []
     waiting: list[str | None] = []
     for n, host in enumerate(hosts):
         message = host.message
         if message.role is Role.TOOL and not host.protected:
             answered = [i for i in (message.tool_call_id, *host.more_call_ids) if i in waiting]
             if not answered:
-                told.append(
+                notes.append(
                     f"message {n} is left out: the result of tool call "
                     f"{message.tool_call_id!r}, which no message before it waits for"
                 )
@@ -190,5 +190,5 @@ def _repaired(hosts: Sequence[HostMessage]) -> tuple[list[HostMessage], list[str
                 waiting.remove(call_id)
         elif message.role is not Role.SYSTEM and message.tool_calls:
             waiting += [call.id for call in message.tool_calls]
-        kept.append(host)
-    return kept, told
+        kept_hosts.append(host)
+    return kept_hosts, notes

@@ -74,10 +74,10 @@ class IngestionMethods(ToolRunMethods):
                 options=options,
             )
 
-        given = [content, source, links, metadata]
-        found = await self._record(as_scope(session_id), record, wait=True, given=given)
-        assert isinstance(found, Evidence)
-        return found
+        parts = [content, source, links, metadata]
+        evidence = await self._record(as_scope(session_id), record, wait=True, given=parts)
+        assert isinstance(evidence, Evidence)
+        return evidence
 
     async def redact(self, session_id: Scope | str, text: str) -> RedactResult:
         """A text as this session would store it: `[EMAIL_1]` is the same mail address as in its messages (B-04).
@@ -98,9 +98,9 @@ class IngestionMethods(ToolRunMethods):
                 )
             return redacted
 
-        found = await self._record(as_scope(session_id), record, wait=True, given=[text])
-        assert isinstance(found, RedactResult)
-        return found
+        result = await self._record(as_scope(session_id), record, wait=True, given=[text])
+        assert isinstance(result, RedactResult)
+        return result
 
     async def record_tool_run(
         self, session_id: Scope | str, run: ToolRun, *, request_id: str = ""
@@ -111,9 +111,9 @@ class IngestionMethods(ToolRunMethods):
         def record(records: RecordGroup) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
 
-        found = await self._record(scope, record, wait=True, given=[run])
-        assert isinstance(found, ToolCall)
-        return found
+        call = await self._record(scope, record, wait=True, given=[run])
+        assert isinstance(call, ToolCall)
+        return call
 
     async def record_retrieval(
         self, session_id: Scope | str, hit: Retrieval, *, request_id: str = ""
@@ -124,8 +124,10 @@ class IngestionMethods(ToolRunMethods):
         def record(records: RecordGroup) -> list[str]:
             return record_retrieval(records, hit, request_id, scope.agent_id)
 
-        found: list[str] = await self._record(scope, record, wait=True, given=[hit, *hit.documents])
-        return found
+        evidence_ids: list[str] = await self._record(
+            scope, record, wait=True, given=[hit, *hit.documents]
+        )
+        return evidence_ids
 
     async def put_context_blocks(
         self, session_id: Scope | str, blocks: Sequence[ContextBlock]
@@ -133,10 +135,10 @@ class IngestionMethods(ToolRunMethods):
         """Keep blocks with the session, redacted, for its next calls; one of the same id is replaced."""
 
         def record(records: RecordGroup) -> None:
-            stored = [self._block(records, block) for block in blocks]
-            records.writes.append(PutBlocks(stored))
+            stored_blocks = [self._block(records, block) for block in blocks]
+            records.writes.append(PutBlocks(stored_blocks))
             records.view.tasks_and_blocks = None
-            payload = {"block_ids": [block.block_id for block in stored]}
+            payload = {"block_ids": [block.block_id for block in stored_blocks]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
         await self._record(as_scope(session_id), record, wait=True, given=blocks)
@@ -158,27 +160,29 @@ class IngestionMethods(ToolRunMethods):
             "sensitivity": ingest.id(block.sensitivity),
             "mac": None,
         }
-        stored = block.model_copy(update=update)
-        if not gives_orders(stored):
-            return stored
+        stored_block = block.model_copy(update=update)
+        if not gives_orders(stored_block):
+            return stored_block
         try:
             secret = self.store.secret
         except ContextEngineError:  # it is away: what has no MAC is quoted
-            return stored
-        mac = mac_of(secret, records.view.scope, stored)
-        return stored.model_copy(update={"mac": mac})
+            return stored_block
+        mac = mac_of(secret, records.view.scope, stored_block)
+        return stored_block.model_copy(update={"mac": mac})
 
     async def upsert_tasks(self, session_id: Scope | str, tasks: Sequence[Task]) -> None:
         """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""
 
         def record(records: RecordGroup) -> None:
             ingest, key = records.ingest, records.ingest.id
-            stored = [
+            stored_tasks = [
                 task.model_copy(
                     update={
                         "task_id": key(task.task_id),
-                        "depends_on": [key(each) for each in task.depends_on],
-                        "result_evidence_ids": [key(each) for each in task.result_evidence_ids],
+                        "depends_on": [key(task_id) for task_id in task.depends_on],
+                        "result_evidence_ids": [
+                            key(evidence_id) for evidence_id in task.result_evidence_ids
+                        ],
                         "name": task_text(ingest, task.name),
                         "error": task_text(ingest, task.error),
                         "framework": key(task.framework),
@@ -186,7 +190,7 @@ class IngestionMethods(ToolRunMethods):
                 )
                 for task in tasks
             ]
-            records.writes.append(UpsertTasks(stored))
+            records.writes.append(UpsertTasks(stored_tasks))
             records.view.tasks_and_blocks = None
 
         await self._record(as_scope(session_id), record, wait=True, given=tasks)

@@ -59,7 +59,7 @@ def find_call(
 
 
 def _find_nameless(
-    view: SessionView, asked: ToolRequest, request_id: str
+    view: SessionView, request: ToolRequest, request_id: str
 ) -> tuple[str, str] | None:
     """The same of a call that has no id, by what it asks for: it waits in the run's own request."""
     waiting = (
@@ -67,9 +67,9 @@ def _find_nameless(
         for n in _asking(view, "")
         if view.rows[n].request_id == request_id and not view.log.results(n)
         for position, call in enumerate(view.rows[n].message.tool_calls or ())
-        if (call.id or None, call.name, call.args) == (None, asked.name, asked.args)
+        if (call.id or None, call.name, call.args) == (None, request.name, request.args)
     )
-    return next((found for found in waiting if found[0] not in view.tool_runs), None)
+    return next((call_ids for call_ids in waiting if call_ids[0] not in view.tool_runs), None)
 
 
 def _asking(view: SessionView, host_call_id: str | None) -> Iterator[int]:
@@ -127,17 +127,19 @@ def record_content(  # noqa: PLR0913 - of what evidence is, and where it comes f
     is_stored: bool = False,
 ) -> Evidence:
     """Record evidence, or find it again: the stored one is returned, with another link (A-09)."""
-    ingest, asked, known = records.ingest, options or IngestOptions(), metadata or {}
+    ingest, ingest_options, fields = records.ingest, options or IngestOptions(), metadata or {}
     row = evidence_row(
         ingest,
-        EvidenceDraft(content, source, kind, known, str(known.get("status", "")), asked.confidence),
+        EvidenceDraft(
+            content, source, kind, fields, str(fields.get("status", "")), ingest_options.confidence
+        ),
         links=ingest.links(links or EvidenceLinks()),
         is_stored=is_stored,
     )
-    if not asked.dedup:
+    if not ingest_options.dedup:
         row.dedup_key = ingest.own_key()
-    elif asked.pure_args is not None:
-        row.dedup_key = ingest.pure_key(source.name, source.uri, asked.pure_args)
+    elif ingest_options.pure_args is not None:
+        row.dedup_key = ingest.pure_key(source.name, source.uri, ingest_options.pure_args)
     else:
         row.dedup_key = ingest.dedup_key(source, content)
     row.lane_key = ingest.id(ingest.scope.agent_id)
@@ -154,8 +156,8 @@ def _result_kind(tool: ToolType) -> tuple[SourceKind, EvidenceType]:
 
 def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
     """The same for the run of a call and for the message that carries its result."""
-    what = f"result\x00{tool_call_id}\x00{content_key.hex()}"
-    return view.fingerprinter.mac("evidence", what)
+    text = f"result\x00{tool_call_id}\x00{content_key.hex()}"
+    return view.fingerprinter.mac("evidence", text)
 
 
 def _has_result(view: SessionView, asked_by: str | None, caller: MessageRow | None) -> bool:
@@ -166,13 +168,13 @@ def _has_result(view: SessionView, asked_by: str | None, caller: MessageRow | No
     return n is not None and bool(view.log.results(n))
 
 
-def _asked_by(view: SessionView, caller: MessageRow, asked: ToolRequest) -> MessageRow:
+def _asked_by(view: SessionView, caller: MessageRow, request: ToolRequest) -> MessageRow:
     """Who asked for a call first: a list that is handed to another agent may hold an excerpt of calls."""
-    for row in (view.rows[n] for n in _asking(view, asked.id)):
+    for row in (view.rows[n] for n in _asking(view, request.id)):
         if (
             (row.speaker, row.request_id) == (caller.speaker, caller.request_id)
             and row.lane_key != caller.lane_key
-            and asked in (row.message.tool_calls or ())
+            and request in (row.message.tool_calls or ())
         ):
             return row
     return caller
@@ -181,11 +183,11 @@ def _asked_by(view: SessionView, caller: MessageRow, asked: ToolRequest) -> Mess
 def _place_of(records: RecordGroup, caller: MessageRow, call_id: str | None) -> int | None:
     """Where the call stands among those that a message asks for."""
     name, calls = caller.message.message_id or "", caller.message.tool_calls or ()
-    if (known := records.call_places.get(name)) is None:
-        known = records.call_places[name] = {}
+    if (places := records.call_places.get(name)) is None:
+        places = records.call_places[name] = {}
         for place, call in enumerate(calls):
-            known.setdefault(call.id, place)
-    return known.get(call_id)
+            places.setdefault(call.id, place)
+    return places.get(call_id)
 
 
 def _call_of(
@@ -198,13 +200,13 @@ def _call_of(
     asked_by = None
     place = _place_of(records, caller, message.tool_call_id) if caller is not None else None
     if caller is not None and place is not None:
-        asked = (caller.message.tool_calls or ())[place]
-        first = _asked_by(records.view, caller, asked).message
+        request = (caller.message.tool_calls or ())[place]
+        first = _asked_by(records.view, caller, request).message
         asked_by, position = first.message_id, place
         if first is not caller.message:
-            position = (first.tool_calls or []).index(asked)
+            position = (first.tool_calls or []).index(request)
         assert asked_by is not None
-        key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
+        key, name, args = tool_call_key(asked_by, position), request.name, request.args
     failed = message.status == "error"
     call = ToolCall(
         tool_call_id=key,
@@ -223,8 +225,8 @@ def _run_key(records: RecordGroup, run: ToolRun, key: str) -> bytes:
     if run.pure and run.status is ToolCallStatus.SUCCESS:
         return records.ingest.pure_key(run.name, run.provider_uri, run.args)
     view = records.view
-    told = Message(role=Role.TOOL, content=run.result)
-    content_key, _ = view.fingerprinter.message(told, run.media)
+    message = Message(role=Role.TOOL, content=run.result)
+    content_key, _ = view.fingerprinter.message(message, run.media)
     return _result_key(view, key, content_key)
 
 
@@ -241,16 +243,16 @@ def record_tool_run(
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
     host_call_id, request_id = ingest.id(run.host_call_id), ingest.id(request_id)
-    asked = find_call(view, host_call_id, request_id)
-    if asked is None and view.log.caller("") is not None:
-        told = ToolRequest(name=ingest.name(run.name), args=ingest.args(run.args))
-        asked = _find_nameless(view, told, request_id)
-    key = asked[0] if asked else ingest.id(run.run_id) or ingest.ids.generate()
+    call_ids = find_call(view, host_call_id, request_id)
+    if call_ids is None and view.log.caller("") is not None:
+        request = ToolRequest(name=ingest.name(run.name), args=ingest.args(run.args))
+        call_ids = _find_nameless(view, request, request_id)
+    key = call_ids[0] if call_ids else ingest.id(run.run_id) or ingest.ids.generate()
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
-        type=run.type or (ToolType.FUNCTION_CALL if asked else ToolType.TOOL),
+        type=run.type or (ToolType.FUNCTION_CALL if call_ids else ToolType.TOOL),
         called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.call_args(key, run.args),
         status=run.status,
@@ -268,11 +270,13 @@ def record_tool_run(
             clean={} if run.status is ToolCallStatus.SUCCESS else {"status": str(run.status)},
         )
         evidence.dedup_key = _run_key(records, run, key)
-        evidence.lane_key = _lane_of(view, asked[1]) if asked else ingest.id(lane_key)
+        evidence.lane_key = _lane_of(view, call_ids[1]) if call_ids else ingest.id(lane_key)
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
-    if asked:
+    if call_ids:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
-    records.add_tool_call(ToolCallRow(call, host_call_id, asked[1] if asked else None), request_id)
+    records.add_tool_call(
+        ToolCallRow(call, host_call_id, call_ids[1] if call_ids else None), request_id
+    )
     return call
 
 
@@ -295,8 +299,8 @@ def record_retrieval(
     key, ids = ingest.id(hit.run_id) or ingest.ids.generate(), []
     for rank, document in enumerate(hit.documents):
         name = ingest.id(document.id)  # a number is no id because our own field says so
-        known = {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
-        metadata = {**document.metadata, **known, "document_id": name}
+        ranking = {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
+        metadata = {**document.metadata, **ranking, "document_id": name}
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         metadata = {field: value for field, value in metadata.items() if value not in (None, "")}
         row = evidence_row(
@@ -311,8 +315,8 @@ def record_retrieval(
         ids.append(evidence_id)
         if request_id:
             # All of the run's calls may hold them, helpers' too.
-            stored = view.evidence[evidence_id].evidence.content
-            view.request(request_id).add_document(evidence_id, document.text, stored)
+            stored_text = view.evidence[evidence_id].evidence.content
+            view.request(request_id).add_document(evidence_id, document.text, stored_text)
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(hit.name),

@@ -66,7 +66,7 @@ class Originals:
         return StoredFirst(
             self.store,
             scope,
-            [_put(scope, each) for each in originals.values()],
+            [_put(scope, original) for original in originals.values()],
             lambda store, payload: self.deletion(scope, payload, store),
         )
 
@@ -89,9 +89,9 @@ class Originals:
     async def read(self, scope: Scope, piece_ids: Sequence[str]) -> Original | None:
         """The original of the first of these that has one."""
         for piece_id in piece_ids if self.store is not None else ():
-            found = await answered(self._open().get_evidence(scope, piece_id))
-            if found is not None and (found.content or "data" in found.metadata):
-                return Original(piece_id, found.content, found.metadata.get("data"))
+            evidence = await answered(self._open().get_evidence(scope, piece_id))
+            if evidence is not None and (evidence.content or "data" in evidence.metadata):
+                return Original(piece_id, evidence.content, evidence.metadata.get("data"))
         return None
 
     async def delete(self, scope: Scope, writes: Callable[[Store], Sequence[Write]]) -> None:
@@ -115,8 +115,10 @@ class Originals:
         """The sessions of one user that have originals."""
         if self.store is None:
             return set()
-        asked = self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
-        return {(info.account_id, info.user_id, info.session_id) for info in await answered(asked)}
+        listing = self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
+        return {
+            (info.account_id, info.user_id, info.session_id) for info in await answered(listing)
+        }
 
     async def purge(self, seconds: float) -> None:
         if self.store is not None:
@@ -225,12 +227,12 @@ class OriginalMethods(ToolRunMethods):
         check_project(scope, state.head.project_id)
         rows = await answered(self.store.evidence_rows(scope, [piece_id]))
         ids = [piece_id, *(row.message_id for row in rows if row.message_id)]
-        found = await self._originals.read(scope, ids)
+        original = await self._originals.read(scope, ids)
 
         def record(records: RecordGroup) -> None:
             ingest = records.ingest
             payload = {"actor": ingest.name(actor), "of": ingest.name(piece_id)}
-            payload["found"] = "yes" if found is not None else "no"
+            payload["found"] = "yes" if original is not None else "no"
             records.events.append(ingest.event(EventType.ORIGINAL_READ, payload=payload))
 
         await self._record(scope, record, wait=True)
@@ -238,9 +240,9 @@ class OriginalMethods(ToolRunMethods):
             raise StoreUnavailableError(
                 "the read of an original cannot be recorded now, so it is not told. See: ce doctor"
             )
-        if found is None:
+        if original is None:
             raise missing
-        return found
+        return original
 
     def _check_allowed(self, scope: Scope, actor: str) -> None:
         if self._originals.store is None:
@@ -256,7 +258,7 @@ class OriginalMethods(ToolRunMethods):
         raise OriginalRefusedError(f"originals are not told here, because {why}")
 
 
-def second_store(config: RuntimeConfig, store: Store, given: Store | None) -> Store | None:
+def second_store(config: RuntimeConfig, store: Store, second: Store | None) -> Store | None:
     """The store of the originals, if the configuration wants one.
 
     Raises:
@@ -265,18 +267,18 @@ def second_store(config: RuntimeConfig, store: Store, given: Store | None) -> St
     """
     redaction = config.redaction
     if redaction.mode != "dual_store":
-        if given is None:
+        if second is None:
             return None
         raise ConfigError(
             'originals is given, but nothing goes there: set redaction.mode="dual_store"'
         )
     url = redaction.originals_url or os.environ.get(ORIGINALS_VARIABLE)
-    if given is None and not url:
+    if second is None and not url:
         raise ConfigError(
             'redaction.mode="dual_store" needs a second store: name it in redaction.originals_url, in '
             f"{ORIGINALS_VARIABLE}, or hand one over as originals="
         )
-    opened = given if given is not None else open_store(url, encryption=config.store.encryption)
+    opened = second if second is not None else open_store(url, encryption=config.store.encryption)
     check_apart(store.url, opened.url)
     if opened is store:
         raise ConfigError("originals is the store itself; hand over another one, with other rights")

@@ -25,20 +25,20 @@ def record_own_calls(
 def _usage(
     records: RecordGroup, call: OwnCall, counter: Counter, stage: ModelUsageStage
 ) -> ModelUsage:
-    ingest, told = records.ingest, call.response
-    prompt, completion = told.prompt_tokens, told.completion_tokens
-    estimated = not (prompt or completion or told.total_tokens)
+    ingest, response = records.ingest, call.response
+    prompt, completion = response.prompt_tokens, response.completion_tokens
+    estimated = not (prompt or completion or response.total_tokens)
     if estimated:
         prompt = sum(counter.text(part.content) for part in call.request.messages)
-        completion = counter.text(told.content)
+        completion = counter.text(response.content)
     return ModelUsage(
         model_usage_id=ingest.ids.generate(),
         provider="",
-        model=ingest.name(told.model),
+        model=ingest.name(response.model),
         stage=stage,
         params={"estimated": True} if estimated else {},
         prompt_tokens=prompt,
         completion_tokens=completion,
-        total_tokens=told.total_tokens or prompt + completion,
-        latency_ms=told.latency_ms,
+        total_tokens=response.total_tokens or prompt + completion,
+        latency_ms=response.latency_ms,
     )

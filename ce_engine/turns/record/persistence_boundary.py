@@ -173,8 +173,8 @@ class Ingest:
             self.redactions[piece.id] = RedactionRecord(
                 evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
             )
-        wanted = self.policy.mode == "dual_store" and (piece.rules or piece.pointed)
-        if wanted and (content or data):
+        is_wanted = self.policy.mode == "dual_store" and (piece.rules or piece.pointed)
+        if is_wanted and (content or data):
             self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
 
     def untold(self, piece_id: str | None) -> None:
@@ -213,10 +213,10 @@ class Ingest:
 
         Equal texts give equal names in the whole session, so that stored authors can be recognised.
         """
-        known = self.names.get(text)
-        if known is None:
-            known = self.names[text] = self._short(text)
-        return known[:most]
+        stored_name = self.names.get(text)
+        if stored_name is None:
+            stored_name = self.names[text] = self._short(text)
+        return stored_name[:most]
 
     def _short(self, text: str, *, is_stored: bool = False) -> str:
         clean = encodable(text)
@@ -234,10 +234,10 @@ class Ingest:
         if not text or _UUID.fullmatch(text):
             return text
         if self._letter(text) == text:
-            stored = self.name(text, MAX_URI_CHARS)
+            stored_id = self.name(text, MAX_URI_CHARS)
         else:
-            stored = self._short(text, is_stored=True)[:MAX_URI_CHARS]
-        return stored or self.fingerprinter.mac("id", text).hex()
+            stored_id = self._short(text, is_stored=True)[:MAX_URI_CHARS]
+        return stored_id or self.fingerprinter.mac("id", text).hex()
 
     def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
         """The ids of the calls that a message asks for, as they are stored."""
@@ -271,8 +271,8 @@ class Ingest:
         self, args: Mapping[str, Any] | str, piece: RedactionTally | None = None
     ) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
-        given = dict(args) if isinstance(args, Mapping) else {"input": args}
-        value = self.data(given, piece, "tool_arguments")
+        arguments = dict(args) if isinstance(args, Mapping) else {"input": args}
+        value = self.data(arguments, piece, "tool_arguments")
         if not isinstance(value, dict):
             return {}
         text = json.dumps(value, ensure_ascii=False)
@@ -287,9 +287,9 @@ class Ingest:
     def call_args(self, call_id: str, args: Mapping[str, Any] | str) -> dict[str, Any]:
         """The arguments of a tool call that is recorded on its own."""
         piece = RedactionTally(call_id)
-        stored = self.args(args, piece)
+        stored_args = self.args(args, piece)
         self.told(piece, data={"args": args})
-        return stored
+        return stored_args
 
     def message_row(
         self,
@@ -309,7 +309,7 @@ class Ingest:
         live = host.message
         redacted, withheld, requests = self._said(message_id, host, broken_off=broken_off)
         author = live.author
-        stored = Message(
+        message = Message(
             role=live.role,
             content=redacted.text,
             author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
@@ -320,7 +320,7 @@ class Ingest:
             status="error" if host.error else self.id(live.status),
         )
         return MessageRow(
-            message=stored,
+            message=message,
             key=keys[0],
             loose_key=keys[1],
             origin=str(host.origin),
@@ -345,14 +345,14 @@ class Ingest:
     ) -> tuple[RedactResult, bool, list[ToolRequest]]:
         """What a message says and asks for as it may be stored, and whether its content is withheld."""
         live = host.message
-        piece, asked = RedactionTally(message_id), live.tool_calls or ()
+        piece, calls = RedactionTally(message_id), live.tool_calls or ()
         kind: ContentKind = "tool_results" if host.origin is Origin.TOOL_RESULT else "messages"
         redacted, withheld = self.content(live.content, piece, kind=kind, broken_off=broken_off)
         requests = [
             ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
-            for c in asked
+            for c in calls
         ]
-        self.told(piece, live.content, {"args": [c.args for c in asked]} if asked else None)
+        self.told(piece, live.content, {"args": [c.args for c in calls]} if calls else None)
         return redacted, withheld, requests
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
@@ -368,9 +368,9 @@ class Ingest:
         """Equal to no other: for evidence that is stored in any case."""
         return self.fingerprinter.mac("evidence", self.ids.generate())
 
-    def _key(self, what: Callable[[], str]) -> bytes:
+    def _key(self, make_text: Callable[[], str]) -> bytes:
         try:
-            return self.fingerprinter.mac("evidence", what())
+            return self.fingerprinter.mac("evidence", make_text())
         except Exception:  # noqa: BLE001 - a hasher of somebody else's, arguments that are no JSON
             self.degraded.append(DEDUP_SKIPPED)
             return self.own_key()
@@ -406,14 +406,14 @@ class Ingest:
         return event
 
     def _stored_tags(self) -> dict[str, str]:
-        given = tuple(self.tags.items())
-        known = self.clean_tags.get(given)
-        if known is None:
-            tags = self.data(dict(given)) or {}
-            known = self.clean_tags[given] = {
+        tag_items = tuple(self.tags.items())
+        stored_tags = self.clean_tags.get(tag_items)
+        if stored_tags is None:
+            tags = self.data(dict(tag_items)) or {}
+            stored_tags = self.clean_tags[tag_items] = {
                 key[:MAX_NAME_CHARS]: str(tag)[:MAX_NAME_CHARS] for key, tag in tags.items()
             }
-        return dict(known)
+        return dict(stored_tags)
 
     def appended(self, row: MessageRow) -> Event:
         """The event of a new message."""

@@ -99,14 +99,14 @@ class RecordMethods(EngineBase):
         wait: bool = False,
         given: Iterable[Any] = (),
     ) -> Any:
-        known = as_known or turn is not None
+        is_known = as_known or turn is not None
         work = self._recorded(
             scope,
             record,
             turn,
             framework,
             ephemeral=ephemeral,
-            as_known=known,
+            as_known=is_known,
             wait=wait,
             given=given,
         )
@@ -216,7 +216,7 @@ class RecordMethods(EngineBase):
         if not writes:
             return None
         view, ingest = records.view, records.ingest
-        fields = sum(each.fields_redacted for each in ingest.redactions.values())
+        fields = sum(redaction.fields_redacted for redaction in ingest.redactions.values())
         self._telemetry.redacted(fields, ingest.framework)
         view.created = True
         first = self._originals.of(records)
@@ -232,9 +232,9 @@ class RecordMethods(EngineBase):
         """Name what could not be recorded: in the session's log, its next report, and on the bus."""
         view = self._sessions.known(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
         records = self._records(view, gap.scope, "", self.config)
-        lost = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
+        loss = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
         if gap.groups:
-            payload = {**Degradation(RECORDING_GAP).payload, **lost}
+            payload = {**Degradation(RECORDING_GAP).payload, **loss}
             records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
             records.codes.append(RECORDING_GAP)
         if gap.refused == VersionConflictError.code:

@@ -50,10 +50,14 @@ def record_tasks(
 def _result(records: RecordGroup, run: TaskRun, request_id: str, lane_key: str) -> list[str]:
     if not run.result:
         return []
-    view, stored = records.view, records.ingest.text(run.result)[0].text
+    view, stored_text = records.view, records.ingest.text(run.result)[0].text
     for row in islice(reversed(view.rows), NEWEST):
-        said, message_id = row.message, row.message.message_id or ""
-        if said.role is not Role.USER and said.content == stored and message_id in view.by_message:
+        message, message_id = row.message, row.message.message_id or ""
+        if (
+            message.role is not Role.USER
+            and message.content == stored_text
+            and message_id in view.by_message
+        ):
             return [view.by_message[message_id]]
     name = "" if records.ingest.points_only("payloads") else run.name
     source = EvidenceSource(kind=SourceKind.LLM, name=name)

@@ -247,10 +247,10 @@ class ToolRunMethods(ABC):
                 records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
 
-        given = [content, source, links, metadata, turn_id]
-        found = await self._record(as_scope(session_id), record, wait=True, given=given)
-        assert isinstance(found, Evidence)
-        return found
+        parts = [content, source, links, metadata, turn_id]
+        evidence = await self._record(as_scope(session_id), record, wait=True, given=parts)
+        assert isinstance(evidence, Evidence)
+        return evidence
 
     async def record_event(
         self, session_id: Scope | str, kind: str, payload: Mapping[str, Any]
@@ -271,9 +271,11 @@ class ToolRunMethods(ABC):
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest} if clean else {}
             elif len(text) > MAX_PAYLOAD_CHARS:
-                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER, is_stored=True)
+                evidence = record_content(
+                    records, text, PAYLOAD, EvidenceType.OTHER, is_stored=True
+                )
                 digest = records.view.fingerprinter.mac("payload", text).hex()
-                clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}
+                clean = {"chars": len(text), "digest": digest, "evidence_id": evidence.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
         await self._record(as_scope(session_id), record, wait=True, given=[kind, payload])

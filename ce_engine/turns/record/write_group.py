@@ -62,12 +62,12 @@ class RecordGroup:
 
     def named(self, call: ModelCall) -> ModelCall:
         """The call with the host's names of its request, line and framework as they may be stored."""
-        ingest, named = self.ingest, copied(call)
-        named.request_id = ingest.id(call.request_id)
-        named.lane_key = ingest.id(call.lane)
-        named.framework = ingest.name(call.framework)
-        named.parent_turn_id = ingest.id(call.parent_turn_id)
-        return named
+        ingest, stored_call = self.ingest, copied(call)
+        stored_call.request_id = ingest.id(call.request_id)
+        stored_call.lane_key = ingest.id(call.lane)
+        stored_call.framework = ingest.name(call.framework)
+        stored_call.parent_turn_id = ingest.id(call.parent_turn_id)
+        return stored_call
 
     def degrade(self, found: Degradation) -> None:
         """Tell of something that was to be had only in part: an event, and a line in a report (A-25)."""
@@ -94,9 +94,9 @@ class RecordGroup:
             group.append(PutPlaceholders(learned))
         self._tell_redactions()
         self._tell_originals()
-        kept = (event for event in self.events if event.event_id not in self.passing)
-        if stored := [event for event in kept if event.event_type in STORED]:
-            group.append(AppendEvents(stored))
+        lasting_events = (event for event in self.events if event.event_id not in self.passing)
+        if stored_events := [event for event in lasting_events if event.event_type in STORED]:
+            group.append(AppendEvents(stored_events))
         head = self.view.head
         if group and not self.view.created:
             group.insert(0, CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at))
@@ -106,10 +106,10 @@ class RecordGroup:
 
     def _tell_redactions(self) -> None:
         """With the audit switch on: which rules hit what, and never what was hit (A-19)."""
-        found = list(self.ingest.redactions.values()) if self.ingest.policy.audit else []
+        redactions = list(self.ingest.redactions.values()) if self.ingest.policy.audit else []
         turn_id = next((row.turn_id for row in self.rows), None)
-        for first in range(0, len(found), REDACTIONS_AN_EVENT):
-            records = [r.model_dump() for r in found[first : first + REDACTIONS_AN_EVENT]]
+        for first in range(0, len(redactions), REDACTIONS_AN_EVENT):
+            records = [r.model_dump() for r in redactions[first : first + REDACTIONS_AN_EVENT]]
             payload = {"redactions": records}
             event = self.ingest.event(EventType.REDACTED, payload=payload, turn_id=turn_id)
             self.events.append(event)
@@ -126,8 +126,8 @@ class RecordGroup:
         if self.heard:
             loaded = {"messages": len(self.view.log), "version": self.view.head.version}
             self.events.append(self.ingest.event(EventType.SESSION_LOADED, payload=loaded))
-        for found in (*map(Degradation, degraded), *collected.degradations):
-            self.degrade(found)
+        for degradation in (*map(Degradation, degraded), *collected.degradations):
+            self.degrade(degradation)
         for warning in collected.warnings:  # a code, or a code and what it is about
             code, _, about = warning.partition(": ")
             payload = Degradation(code, about).payload
@@ -138,9 +138,9 @@ class RecordGroup:
         self.rows.append(row)
         self.events.append(self.ingest.appended(row))
         message = row.message
-        for position, asked in enumerate(message.tool_calls or ()):
+        for position, request in enumerate(message.tool_calls or ()):
             key = tool_call_key(message.message_id or "", position)
-            self._called(asked.name, key, row.request_id, row.turn_id)
+            self._called(request.name, key, row.request_id, row.turn_id)
         return self.view.add_row(row)
 
     def _called(self, tool: str, tool_call_id: str, request_id: str, turn_id: str | None) -> None:
@@ -157,14 +157,14 @@ class RecordGroup:
 
     def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
-        known = self._known(row)
-        if known is not None:
+        known_id = self._known(row)
+        if known_id is not None:
             self.ingest.untold(row.evidence.evidence_id)
-            self.link(known, row.evidence.links, row.message_id)
+            self.link(known_id, row.evidence.links, row.message_id)
             if row.message_id is not None:
-                self.view.put_in_message(known, row.message_id)
-            self._remember(request_id, known)
-            return known
+                self.view.put_in_message(known_id, row.message_id)
+            self._remember(request_id, known_id)
+            return known_id
         row.turn_id = turn_id
         self.writes.append(PutEvidence(row))
         self.view.add_evidence(row)
@@ -195,17 +195,17 @@ class RecordGroup:
 
     def is_told(self, kind: str, key: str, fact: object) -> bool:
         """Whether this very fact was recorded under its id before, here: then nothing is to be written (B-07)."""
-        known, self.view.facts[kind, key] = self.view.facts.get((kind, key)), fact
-        return known == fact
+        last_fact, self.view.facts[kind, key] = self.view.facts.get((kind, key)), fact
+        return last_fact == fact
 
     def _known(self, row: EvidenceRow) -> str | None:
         """The same evidence, if the row's lane may read it; else one of the lane's own (decision 7)."""
-        known = self.view.by_dedup.get(row.dedup_key)
-        if known is None or not row.lane_key:
-            return known
-        there = self.view.evidence[known]
+        known_id = self.view.by_dedup.get(row.dedup_key)
+        if known_id is None or not row.lane_key:
+            return known_id
+        there = self.view.evidence[known_id]
         if there.shared or there.lane_key in ("", row.lane_key):
-            return known
+            return known_id
         own = f"lane\x00{row.lane_key}\x00{row.dedup_key.hex()}"
         row.dedup_key = self.view.fingerprinter.mac("evidence", own)
         return self.view.by_dedup.get(row.dedup_key)
@@ -269,9 +269,9 @@ class RecordGroup:
 
 def put_turn(row: TurnRow) -> PutTurn:
     """The write of a turn as it is now: the row goes on changing while a store writes it."""
-    kept = copied(row)
-    kept.attempts, kept.report = list(row.attempts), dict(row.report)
-    return PutTurn(kept)
+    turn = copied(row)
+    turn.attempts, turn.report = list(row.attempts), dict(row.report)
+    return PutTurn(turn)
 
 
 def tool_call_key(message_id: str, position: int) -> str:

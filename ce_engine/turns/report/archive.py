@@ -119,7 +119,7 @@ def _before(log: MessageForest, n: int) -> int:
 
 def runs(log: MessageForest, places: Sequence[int]) -> Runs:
     """The entries of a list as runs, in order: a list that only grows is one run, however long."""
-    found: Runs = []
+    reversed_runs: Runs = []
     parents, answered, count, last = log.parents, log.answered_calls, 0, -1
     for place in reversed(places):
         follows = last >= 0 and (
@@ -131,13 +131,13 @@ def runs(log: MessageForest, places: Sequence[int]) -> Runs:
             count += 1
         else:
             if count:
-                found[-1][1] = count
-            found.append([log.entries[place].message_id, 1])
+                reversed_runs[-1][1] = count
+            reversed_runs.append([log.entries[place].message_id, 1])
             count = 1
         last = place
     if count:
-        found[-1][1] = count
-    return found[::-1]
+        reversed_runs[-1][1] = count
+    return reversed_runs[::-1]
 
 
 def joined(log: MessageForest, head: Runs, tail: Runs) -> Runs:
@@ -158,19 +158,19 @@ def archive_below(
     """What the archive of a whole list tells of the messages below its cut; of those `before` it is known."""
 
     def part(name: str) -> dict[str, Any]:
-        found: Mapping[str, Any] = archive.get(name, {})
-        return {index: each for index, each in found.items() if int(index) < below.end}
+        entries: Mapping[str, Any] = archive.get(name, {})
+        return {index: entry for index, entry in entries.items() if int(index) < below.end}
 
-    known = [] if before is None else before.told["line"]
+    known_line = [] if before is None else before.told["line"]
     new = below.places[0 if before is None else len(before.places) :]
-    line = joined(log, known, runs(log, new))
+    line = joined(log, known_line, runs(log, new))
     return {"line": line, "differs": part("differs"), "tokens": part("tokens")}
 
 
-def expanded(log: MessageForest, found: Runs) -> list[int]:
+def expanded(log: MessageForest, line: Runs) -> list[int]:
     """The entries of `runs`; those that are not there any more are left out."""
     places: list[int] = []
-    for message_id, count in reversed(found):
+    for message_id, count in reversed(line):
         n = log.by_message_id(message_id)
         for _ in range(count):
             if n is None or n < 0:
@@ -225,40 +225,40 @@ class ArchiveWriter:
 
     def made(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
-        view, call, chosen = self.records.view, self.call, self.chosen
+        view, call, selection = self.records.view, self.call, self.chosen
         name, mac = self.records.ingest.name, view.fingerprinter
-        first, known = self._known()
-        new = [i for i in chosen.items if i.index is not None and i.index >= first]
+        first, known_archive = self._known()
+        new = [i for i in selection.items if i.index is not None and i.index >= first]
         placed = [item.n for item in new if item.n is not None]
         unstored = {
             index: (system_mac(mac, call.messages[index].message.content), item.tokens)
-            for item in chosen.items
+            for item in selection.items
             if item.n is None and (index := item.index) is not None
         }
-        macs = {index: found for index, (found, _) in unstored.items()}
-        bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
+        macs = {index: digest for index, (digest, _) in unstored.items()}
+        bring, marks, memory = selection.bring, selection.marks, view.requests.get(call.request_id)
         archive = {
-            "hash": chosen.hasher(view, self.config.locale).made(macs),
+            "hash": selection.hasher(view, self.config.locale).made(macs),
             "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
             "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
-            "line": joined(view.log, known.get("line", ()), runs(view.log, placed)),
-            "system": [[index, *found] for index, found in unstored.items()],
-            "differs": known.get("differs", {}) | dict(self._differing(new)),
-            "tokens": known.get("tokens", {}) | dict(self._recounted(new)),
+            "line": joined(view.log, known_archive.get("line", ()), runs(view.log, placed)),
+            "system": [[index, *pair] for index, pair in unstored.items()],
+            "differs": known_archive.get("differs", {}) | dict(self._differing(new)),
+            "tokens": known_archive.get("tokens", {}) | dict(self._recounted(new)),
             "estimator": self.records.ingest.counted_by(self.estimator),
             "model": name(call.model_hint) if call.model_hint else "",
             "window": call.context_window,
-            "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
+            "extras": {k: n for k, n in selection.extras.items() if k != "priming"},
             "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
-            "factor": chosen.factor if chosen.factor != 1.0 else None,
+            "factor": selection.factor if selection.factor != 1.0 else None,
             "by_hand": call.by_hand,
             "closed": not call.restore,
             "bring": self._lanes(bring) if isinstance(bring, EarlierLanes) else [],
-            "documents": [found for found, _ in memory.documents] if memory else [],
+            "documents": [evidence_id for evidence_id, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
-            "credit": [] if chosen.sources.credit is None else [chosen.sources.credit],
-            "now": chosen.sources.now,
-            "pruner": kind_of(chosen.pruner),
+            "credit": [] if selection.sources.credit is None else [selection.sources.credit],
+            "now": selection.sources.now,
+            "pruner": kind_of(selection.pruner),
             **self._contexts(),
             **self._sharing(),
             **self._shorter(),
@@ -269,7 +269,7 @@ class ArchiveWriter:
         """Who called, what stood before questions, and the summaries that the session had."""
         call, view = self.call, self.records.view
         stood, before, after = self.chosen.summary, self._pins(), self.chosen.outcome.pins
-        known = view.summaries.values() if stood is None else [stood]
+        summary_rows = view.summaries.values() if stood is None else [stood]
         return {
             "pins": [_archived(anchor, pin) for anchor, pin in before.items()],
             "new_pins": [_archived(a, p) for a, p in after.items() if before.get(a) is not p],
@@ -279,21 +279,21 @@ class ArchiveWriter:
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
                 [row.anchor_message_id, summary_mac(view.fingerprinter, row.summary.content)]
-                for row in known
+                for row in summary_rows
             ],
         }
 
     def _contexts(self) -> dict[str, Any]:
         """What recognises what sources gave, and where it is wanted all of it, redacted (E-02); whose vectors chose."""
         ingest, mac = self.records.ingest, self.records.view.fingerprinter
-        found = self.chosen.materials
-        whole = found if self.config.observability.store_contexts else ()
+        materials = self.chosen.materials
+        whole = materials if self.config.observability.store_contexts else ()
         by, outcome = self.chosen.sources.embedder, self.chosen.outcome
         cost = put_in(outcome, self.chosen.sources.count) if NOTED in outcome.contexts else {}
         return {
             "own_rules": cost.get(RULES, 0),  # where the report has one sum of both
             "embedder": ingest.name(by) if by else "",
-            "materials": [[m.id, material_mac(mac, m)] for m in found],
+            "materials": [[m.id, material_mac(mac, m)] for m in materials],
             "contexts": {
                 m.id: asdict(replace(m, text=ingest.text(m.text, is_stored=True)[0].text))
                 for m in whole  # sources' own have no placeholders any more
@@ -303,15 +303,19 @@ class ArchiveWriter:
     def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""
         view = self.records.view
-        known = view.archived_config
-        if known is not None and known[0] is self.config and view.configs[known[1]] != turn_id:
-            return {"config": known[1]}
+        last_config = view.archived_config
+        if (
+            last_config is not None
+            and last_config[0] is self.config
+            and view.configs[last_config[1]] != turn_id
+        ):
+            return {"config": last_config[1]}
         plain = config_archive(self.config)
         digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()
         first = view.configs.setdefault(digest, turn_id)
         view.archived_config = self.config, digest
-        kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
-        return {"config": digest, **kept}
+        settings = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
+        return {"config": digest, **settings}
 
     def _pins(self) -> Pins:
         """What the call found before the messages of its line."""
@@ -368,9 +372,9 @@ class ArchiveWriter:
 
     def _savings(self) -> Iterator[tuple[str, int]]:
         """What short forms save, where it was counted on a text that is not stored."""
-        found = self.chosen.outcome.saved
-        for item in self.chosen.items if found else ():
-            saved = found.get(-1 if item.index is None else item.index)
+        saved_by_index = self.chosen.outcome.saved
+        for item in self.chosen.items if saved_by_index else ():
+            saved = saved_by_index.get(-1 if item.index is None else item.index)
             if saved is not None and (item.n is None or self._is_live(item)):
                 yield str(item.index), saved
 
@@ -378,8 +382,8 @@ class ArchiveWriter:
         """How tool results went out, where that does not follow from what is stored."""
         if self.config.tool_results == "whole" and not self.chosen.sources.compacts:
             return {}
-        found = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
-        return {"forms": dict(found), "fetches": fetches(self.call)}
+        forms = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
+        return {"forms": dict(forms), "fetches": fetches(self.call)}
 
     def _is_live(self, item: MessageItem) -> bool:
         """Whether the text that went out is another than the stored one."""

@@ -23,8 +23,8 @@ def digest_of(view: SessionView, n: int) -> str:
     digest = view.digests.get(n)
     if digest is None:
         message = view.rows[n].message
-        asked = [[call.name, call.id, call.args] for call in message.tool_calls or ()]
-        data = [str(message.role), message.content, asked, message.tool_call_id]
+        calls = [[call.name, call.id, call.args] for call in message.tool_calls or ()]
+        data = [str(message.role), message.content, calls, message.tool_call_id]
         digest = view.digests[n] = view.fingerprinter.mac("content", canonical_json(data)).hex()
     return digest
 
@@ -52,20 +52,22 @@ class InputHash:
         items = {item.index: item for item in self.items}
         view, digests, units = self.view, self.view.digests, list[str]()
         if self.outcome.unchanged:
-            kept = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
+            kept_items = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
             return self._hash(
                 [
                     system.get(item.index or 0, "")
                     if item.n is None
                     else digests.get(item.n) or digest_of(view, item.n)
-                    for item in kept
+                    for item in kept_items
                 ]
             )
         for step in self.outcome.plan:
             if type(step) is Keep:
                 n = items[step.index].n
-                known = system.get(step.index, "") if n is None else digests.get(n)
-                units.append(digest_of(view, n) if known is None and n is not None else known or "")
+                digest = system.get(step.index, "") if n is None else digests.get(n)
+                units.append(
+                    digest_of(view, n) if digest is None and n is not None else digest or ""
+                )
             elif isinstance(step, Insert):
                 units.append(f"insert {step.text}")
             elif isinstance(step, Restore):
@@ -101,9 +103,9 @@ class InputHash:
         if form is not None and form.text == text:
             return self._form(item.key, items)
         if item.n is not None and item.is_tool_result and item.key not in self.outcome.shorter:
-            stored = self.view.rows[item.n].message.content
-            if stored != self.sources.text(item):
-                text = short_result(stored, self.sources.evidence_of(item), self.locale)
+            stored_text = self.view.rows[item.n].message.content
+            if stored_text != self.sources.text(item):
+                text = short_result(stored_text, self.sources.evidence_of(item), self.locale)
         return f"short {text}"
 
     def _form(self, name: int | str, items: Mapping[int | None, MessageItem]) -> str:

@@ -30,22 +30,22 @@ WORDS = {
 
 def causes(parts: Mapping[str, int], budget: int) -> dict[str, int]:
     """The fewest parts, in tokens, that are over the budget without anything else; the largest first."""
-    found: dict[str, int] = {}
+    largest_parts: dict[str, int] = {}
     for name, tokens in sorted(parts.items(), key=lambda part: -part[1]):
-        if sum(found.values()) <= budget and tokens:
-            found[name] = tokens
-    return found
+        if sum(largest_parts.values()) <= budget and tokens:
+            largest_parts[name] = tokens
+    return largest_parts
 
 
-def names(found: Iterable[str]) -> str:
+def names(parts: Iterable[str]) -> str:
     """The causes in words."""
-    *others, last = [WORDS.get(name, name.replace("_", " ")) for name in found] or ["unknown"]
+    *others, last = [WORDS.get(name, name.replace("_", " ")) for name in parts] or ["unknown"]
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def figures(found: Mapping[str, int]) -> str:
+def figures(parts: Mapping[str, int]) -> str:
     """The causes in words, with their tokens."""
-    return ", ".join(f"{names([name])} {tokens}" for name, tokens in found.items()) or "unknown"
+    return ", ".join(f"{names([name])} {tokens}" for name, tokens in parts.items()) or "unknown"
 
 
 class OverBudgetLog:

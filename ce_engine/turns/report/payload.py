@@ -55,10 +55,12 @@ def payload_tokens(
     """
     line, system = outcome.line, outcome.line.system
     task = line.groups[line.task].tokens if line.task is not None else 0
-    found = {"system": sum(item.tokens for item in system) - saved_in(system, outcome.shorter)}
-    found |= {**_by_kind(put_in(outcome, count)), "task": task, **extras}
-    found |= _said(outcome, outcome.used - sum(found.values()))
-    return {kind: found[kind] for kind in KINDS if found.get(kind)}
+    tokens_by_kind = {
+        "system": sum(item.tokens for item in system) - saved_in(system, outcome.shorter)
+    }
+    tokens_by_kind |= {**_by_kind(put_in(outcome, count)), "task": task, **extras}
+    tokens_by_kind |= _said(outcome, outcome.used - sum(tokens_by_kind.values()))
+    return {kind: tokens_by_kind[kind] for kind in KINDS if tokens_by_kind.get(kind)}
 
 
 def injected(payload: Mapping[str, int]) -> int:
@@ -72,44 +74,44 @@ def put_in(outcome: Outcome, count: Callable[[str], int]) -> dict[str, int]:
     Rules stand in the system's message, by themselves: they cost what their text does and its join, the same in each
     turn. What stands around the other texts is shared out among them.
     """
-    left, found = outcome.injected_tokens, dict[str, int]()
+    left, tokens_by_context = outcome.injected_tokens, dict[str, int]()
     texts = [*outcome.contexts.items(), *((FACTS, pin.text) for pin in outcome.pins.values())]
     sizes: Tally[str] = Tally()
     for context, text in texts:
         sizes[context] += count(text)
     rules = count(f"\n\n{outcome.contexts[RULES]}") + FRAMING if sizes.pop(RULES, 0) else 0
     if rules:
-        found[RULES] = min(rules, left) if sizes else left
-        left -= found[RULES]
+        tokens_by_context[RULES] = min(rules, left) if sizes else left
+        left -= tokens_by_context[RULES]
     size = sum(sizes.values())
     for context, tokens in sizes.items():
-        found[context] = left * tokens // size if size else left
-        left, size = left - found[context], size - tokens
-    return found
+        tokens_by_context[context] = left * tokens // size if size else left
+        left, size = left - tokens_by_context[context], size - tokens
+    return tokens_by_context
 
 
 def _by_kind(tokens: Mapping[str, int]) -> dict[str, int]:
-    found: Tally[str] = Tally()
-    for context, each in tokens.items():
-        found[KIND_OF[context]] += each
-    return found
+    tokens_by_kind: Tally[str] = Tally()
+    for context, count in tokens.items():
+        tokens_by_kind[KIND_OF[context]] += count
+    return tokens_by_kind
 
 
 def _said(outcome: Outcome, most: int) -> dict[str, int]:
     """The messages before and behind the task message, `most` tokens together, by who said them."""
-    cut, found = outcome.cut, Tally[str]()
-    told = [
+    cut, tokens_by_kind = outcome.cut, Tally[str]()
+    placed_items = [
         (position, item)
         for position, group in enumerate(outcome.line.groups)
         for item in group.items
         if item.is_tool_result or item.origin is Origin.COLLEAGUE  # the others are what is left
     ]
-    for position, item in told:
+    for position, item in placed_items:
         if position not in cut.dropped and position != outcome.line.task:
             kind = TOOL_RESULTS if item.is_tool_result else AGENTS
-            found[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
-    results = max(0, min(found[TOOL_RESULTS], most))
-    agents = min(found[AGENTS], most - results)
+            tokens_by_kind[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
+    results = max(0, min(tokens_by_kind[TOOL_RESULTS], most))
+    agents = min(tokens_by_kind[AGENTS], most - results)
     return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
 
 

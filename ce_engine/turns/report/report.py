@@ -124,10 +124,10 @@ class ReportWriter:
 
     def _put_in(self) -> dict[Layer, int]:
         """What was put in by layer."""
-        found = dict[Layer, int]()
+        tokens_by_layer = dict[Layer, int]()
         for context, tokens in put_in(self.outcome, self.count).items():
-            found[CONTEXTS[context]] = found.get(CONTEXTS[context], 0) + tokens
-        return found
+            tokens_by_layer[CONTEXTS[context]] = tokens_by_layer.get(CONTEXTS[context], 0) + tokens
+        return tokens_by_layer
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
         """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""
@@ -151,13 +151,13 @@ class ReportWriter:
         report.stable_prefix_unchanged = bodies.prefix_hash == report.stable_prefix_hash
         bodies.prefix_hash = report.stable_prefix_hash
 
-    def _broken_by(self, gone: Unit, instead: Sequence[Unit]) -> str:
+    def _broken_by(self, old_unit: Unit, instead: Sequence[Unit]) -> str:
         """Why a unit does not stand where it stood, in whose place there is something else, or nothing."""
         if self.outcome.cut.moved:
             return "cut"
-        if isinstance(gone[0], tuple) and gone[0][0] == TOOLS:
+        if isinstance(old_unit[0], tuple) and old_unit[0][0] == TOOLS:
             return "tools"
-        kinds = {what[0] for what, _ in (gone, *instead[:1]) if isinstance(what, tuple)}
+        kinds = {key[0] for key, _ in (old_unit, *instead[:1]) if isinstance(key, tuple)}
         for kind, cause in ((RULES, "rules"), (TEXT, "brought_in")):
             if kind in kinds:
                 return cause
@@ -176,10 +176,10 @@ class ReportWriter:
             for item in group.items:
                 items[item.message_id if item.index is None else item.index] = item
         if self.outcome.unchanged:
-            kept = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
+            kept_items = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
             return [
                 (i.message_id if i.n is not None else self._name(i, i.index or 0), i.tokens)
-                for i in kept
+                for i in kept_items
             ]
         units: list[Unit] = []
         for step in self.outcome.plan:
@@ -215,14 +215,14 @@ class ReportWriter:
             return item.message_id
         return hash(self.call.messages[index].message.content)
 
-    def _units(self, step: Step, what: Hashable, tokens: int) -> Iterator[Unit]:
+    def _units(self, step: Step, key: Hashable, tokens: int) -> Iterator[Unit]:
         if isinstance(step, Shorten):
-            yield (what, hash(step.text)), self.count(step.text)
+            yield (key, hash(step.text)), self.count(step.text)
         elif isinstance(step, Extend) and step.before:
             yield self._injected(step.text)
-            yield what, tokens
+            yield key, tokens
         else:
-            yield what, tokens
+            yield key, tokens
             if isinstance(step, Extend):  # only rules stand behind a message, the system's
                 yield self._injected(step.text, RULES)
 
@@ -232,23 +232,23 @@ class ReportWriter:
 
 def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:
     """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
-    told: list[tuple[EventType, dict[str, Any]]] = []
+    facts: list[tuple[EventType, dict[str, Any]]] = []
     gone_groups = outcome.groups_dropped
     if records.heard:
         kinds = Tally(str(decision.action) for decision in outcome.decisions)
-        told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
+        facts.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
     if (gone_groups or outcome.shortened) and (outcome.cut.moved or records.heard):
-        gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
+        reasons = Tally(d.reason for d in outcome.decisions if d.action != "kept")
         payload = {"groups_dropped": gone_groups, "shortened": outcome.shortened}
-        told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
+        facts.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(reasons)}))
     if records.heard:
         payload = {"messages": len(outcome.plan), "tokens": outcome.used}
-        told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
+        facts.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
     of = {"turn_id": turn.turn_id, "request_id": turn.request_id}
-    made = [records.ingest.event(kind, payload=payload, **of) for kind, payload in told]
-    records.events += made
+    events = [records.ingest.event(kind, payload=payload, **of) for kind, payload in facts]
+    records.events += events
     if not outcome.cut.moved:  # the log has the turn that moved it, and the report every one
-        records.passing.update(event.event_id for event in made)
+        records.passing.update(event.event_id for event in events)
 
 
 _USED = f"{SETTING_UNVERIFIED}: {CONSTRAINTS}"
@@ -285,9 +285,9 @@ def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any
 
 def _runs(decisions: Sequence[PruneDecision]) -> list[PruneDecision]:
     """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3)."""
-    found: list[PruneDecision] = []
+    run_decisions: list[PruneDecision] = []
     for _, run in groupby(decisions, lambda d: (d.action, d.reason, d.block_id.rpartition(":")[0])):
         all_ = list(run)
         sums = {name: sum(getattr(d, name) for d in all_) for name in ("token_estimate", "count")}
-        found.append(all_[0].model_copy(update=sums))
-    return found
+        run_decisions.append(all_[0].model_copy(update=sums))
+    return run_decisions

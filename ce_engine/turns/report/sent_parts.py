@@ -28,24 +28,24 @@ class ShownText:
     """The parts of one input."""
 
     def __init__(
-        self, view: SessionView, call: ModelCall, chosen: Selection, counter: Counter
+        self, view: SessionView, call: ModelCall, selection: Selection, counter: Counter
     ) -> None:
         self.view = view
         self.call = call
-        self.chosen = chosen
+        self.chosen = selection
         self.counter = counter
-        self.out = chosen.outcome
+        self.out = selection.outcome
 
     def sent(self) -> Sent:
         """The parts in order, and what is left out."""
-        gone = {id(item) for item in self._gone()}
+        left_out_ids = {id(item) for item in self._gone()}
         return Sent(
             tokens=self.out.used,
             budget=self.chosen.limit.tokens,
             put_in=self.out.injected_tokens,
             extras=sum(self.chosen.extras.values()),
             parts=list(self._parts()),
-            dropped=self.left(item for item in self.chosen.items if id(item) in gone),
+            dropped=self.left(item for item in self.chosen.items if id(item) in left_out_ids),
         )
 
     def left(self, items: Iterable[MessageItem]) -> list[SentPart]:
@@ -55,9 +55,9 @@ class ShownText:
     def layers(self, prepared: Prepared) -> Inspection:
         """The parts by layer, what is put in by its sections."""
         report = prepared.report
-        found = {
-            layer: InspectedLayer(tokens=told.tokens, truncated=told.truncated)
-            for layer, told in report.layers.items()
+        inspected_layers = {
+            layer: InspectedLayer(tokens=figures.tokens, truncated=figures.truncated)
+            for layer, figures in report.layers.items()
         }
         contexts = ((n, text, self._context_sources(n)) for n, text in self.out.contexts.items())
         pins = ((FACTS, pin.text, _pin_sources(pin)) for pin in self.out.pins.values())
@@ -67,18 +67,25 @@ class ShownText:
             part = SentPart(
                 action="injected", role=role, tokens=tokens, content=text, sources=sources
             )
-            found[CONTEXTS[name].value].parts.append(part)
+            inspected_layers[CONTEXTS[name].value].parts.append(part)
         for part in self._parts(alone=True):
             layer = Layer.RULES if self._is_system(part) else Layer.IMMEDIATE
-            found[layer.value].parts.append(part)
+            inspected_layers[layer.value].parts.append(part)
         return Inspection(
-            layers=found, tokens=report.token_used, budget=report.token_budget, report=report
+            layers=inspected_layers,
+            tokens=report.token_used,
+            budget=report.token_budget,
+            report=report,
         )
 
     def _context_sources(self, context: str) -> list[str]:
         """Where the pieces of a context are from."""
-        gone = {each.block_id for each in self.out.decisions if each.action == "dropped"}
-        pieces = (m for m in self.chosen.materials if m.context == context and m.id not in gone)
+        dropped_ids = {
+            decision.block_id for decision in self.out.decisions if decision.action == "dropped"
+        }
+        pieces = (
+            m for m in self.chosen.materials if m.context == context and m.id not in dropped_ids
+        )
         return sorted(
             {piece.source for piece in pieces} or {_WITHOUT_PIECES.get(context, "session")}
         )
@@ -95,7 +102,7 @@ class ShownText:
     def _parts(self, *, alone: bool = False) -> Iterator[SentPart]:
         """The parts in order; `alone` without the text that is put in."""
         items = {item.index: item for item in self.chosen.items if item.index is not None}
-        stored = {item.message_id: item for item in self.chosen.items if item.index is None}
+        items_by_id = {item.message_id: item for item in self.chosen.items if item.index is None}
         injected = self.out.injected_tokens
         for step in self.out.plan:
             if isinstance(step, Insert):
@@ -104,7 +111,7 @@ class ShownText:
                         action="injected", role=step.role, tokens=injected, content=step.text
                     )
             elif isinstance(step, Restore):
-                item = stored[step.message.message_id or ""]
+                item = items_by_id[step.message.message_id or ""]
                 part = self._part("restored", item, step.message.content)
                 tokens = part.tokens - saved_in([item], self.out.shorter)
                 tokens += self.counter.text(step.before) + FRAMING if step.before else 0
@@ -165,6 +172,6 @@ def difference(sent: Sent, instead: Sent) -> list[str]:
 def _lines(sent: Sent) -> list[str]:
     lines: list[str] = []
     for part in sent.parts:
-        asked = f" {part.message_id}" if part.message_id else ""
-        lines += [f"[{part.role.value}{asked}]", *part.content.splitlines()]
+        label = f" {part.message_id}" if part.message_id else ""
+        lines += [f"[{part.role.value}{label}]", *part.content.splitlines()]
     return lines

@@ -32,8 +32,8 @@ def shown(ingest: Ingest, text: str) -> str:
     policy = ingest.policy
     if not text or not policy.enabled:
         return text[:MAX_CHARS]
-    ours = policy.rules is None and policy.detector is None
-    if ours and isinstance(ingest.redactor, BoundRedactor) and _has_nothing_found(text):
+    is_default = policy.rules is None and policy.detector is None
+    if is_default and isinstance(ingest.redactor, BoundRedactor) and _has_nothing_found(text):
         return text[:MAX_CHARS]
     return ingest.fingerprinter.mac("telemetry", text).hex()
 
@@ -70,8 +70,8 @@ def of_turn(turn: TurnHandle, ingest: Ingest) -> Attributes:
 
 def of_preparation(prepared: Prepared) -> Attributes:
     """What goes out, and why: tokens by layer and kind, what was cut and brought in, and what it costs."""
-    report, found = prepared.report, Attributes()
-    found.update(
+    report, attributes = prepared.report, Attributes()
+    attributes.update(
         {
             "ce.turn.id": report.turn_id,
             "ce.turn.attempt": report.attempt,
@@ -89,7 +89,7 @@ def of_preparation(prepared: Prepared) -> Attributes:
             "ce.redactions": sum(record.fields_redacted for record in report.redactions),
         }
     )
-    found.update(
+    attributes.update(
         _given(
             {
                 "ce.tokens.budget": report.token_budget,
@@ -101,9 +101,9 @@ def of_preparation(prepared: Prepared) -> Attributes:
             }
         )
     )
-    found.update({f"ce.tokens.layer.{name}": x.tokens for name, x in report.layers.items()})
-    found.update({f"ce.tokens.payload.{name}": n for name, n in report.payload_tokens.items()})
-    return found | _cost(report, prepared.call.model_hint or "")
+    attributes.update({f"ce.tokens.layer.{name}": x.tokens for name, x in report.layers.items()})
+    attributes.update({f"ce.tokens.payload.{name}": n for name, n in report.payload_tokens.items()})
+    return attributes | _cost(report, prepared.call.model_hint or "")
 
 
 def _cost(report: Report, model: str) -> Attributes:
@@ -112,22 +112,22 @@ def _cost(report: Report, model: str) -> Attributes:
     price = table.of(model)
     if price is None:
         return {}
-    found: Attributes = {
+    attributes: Attributes = {
         "ce.cost.input": price.of_input(report.token_used, report.prefix_tokens_unchanged or 0)
         / table.per,
         "ce.cost.currency": table.currency,
     }
     if (without := report.untouched) is not None:
         paid = price.of_input(without.tokens, without.prefix or 0)
-        found["ce.cost.untouched"] = paid / table.per
-    return found
+        attributes["ce.cost.untouched"] = paid / table.per
+    return attributes
 
 
 def of_answer(
     answer: Answer, usage: Usage | None, status: TurnStatus, ingest: Ingest
 ) -> Attributes:
     """What the provider told of an answer, or our estimate of it."""
-    found = _given(
+    attributes = _given(
         {
             "gen_ai.response.model": shown(ingest, answer.model),
             "gen_ai.provider.name": shown(ingest, answer.provider),
@@ -135,7 +135,7 @@ def of_answer(
             "ce.tool_calls": len(answer.message.tool_calls or ()),
         }
     )
-    return found | of_usage(usage)
+    return attributes | of_usage(usage)
 
 
 def of_failure(error_code: str, status: TurnStatus, ingest: Ingest) -> Attributes:
@@ -165,8 +165,8 @@ def of_own_calls(responses: Iterable[LlmResponse]) -> Attributes:
     all_ = list(responses)
     return {
         "ce.own_calls": len(all_),
-        "gen_ai.usage.input_tokens": sum(each.prompt_tokens for each in all_),
-        "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in all_),
+        "gen_ai.usage.input_tokens": sum(response.prompt_tokens for response in all_),
+        "gen_ai.usage.output_tokens": sum(response.completion_tokens for response in all_),
     }
 
 

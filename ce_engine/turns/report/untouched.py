@@ -62,7 +62,7 @@ class UntouchedWriter:
         """What it would have been without us; and of a talk by hand, without what the app put in."""
         call, bodies = self.call, self._bodies(report)
         if report.purpose != "chat":
-            return (told := Untouched(tokens=report.tokens_before)), told
+            return (result := Untouched(tokens=report.tokens_before)), result
         head = ("tools", report.estimator)
         if call.by_hand:
             return self._by_hand(report, extras, head)
@@ -74,7 +74,7 @@ class UntouchedWriter:
         # Where anything was changed, as its messages are, and not in the forms that went out.
         is_whole = report.token_used == report.tokens_before
         whole = report.tokens_before if is_whole else bodies.own.tokens + sum(extras.values())
-        return (told := Untouched(tokens=whole, prefix=prefix)), told
+        return (result := Untouched(tokens=whole, prefix=prefix)), result
 
     def _by_hand(
         self, report: Report, extras: Mapping[str, int], head: tuple[Hashable, ...]
@@ -83,17 +83,19 @@ class UntouchedWriter:
         call, bodies, rows = self.call, self._bodies(report), self.view.rows
         tools, more = extras.get("tools", 0), sum(extras.values()) - extras.get("tools", 0)
         system = [m for m in call.messages if m.origin is Origin.SYSTEM]
-        said = tuple(hash(m.message.content) for m in system)
+        system_hashes = tuple(hash(m.message.content) for m in system)
         tokens = tools + sum(map(self.counter.host, system))
-        given = self._given(bodies)
+        material_tokens = self._given(bodies)
         asks = any(
             row.message.role is Role.USER and row.lane_key == report.lane and not row.aside
             for row in rows[bodies.whole.rows :]
         )
-        talk = bodies.whole.follow(((*head, said), tokens), report.lane, rows, self._tokens)
+        talk = bodies.whole.follow(
+            ((*head, system_hashes), tokens), report.lane, rows, self._tokens
+        )
         kinds = (report.payload_tokens.get(kind, 0) for kind in STORED)
         rules = (report.stable_prefix_hash, sum(kinds))
-        put_in, same = bodies.material.follow(rules, given, goes_on=not asks)
+        put_in, same = bodies.material.follow(rules, material_tokens, goes_on=not asks)
         prefix = talk[1]
         if prefix:  # where its rules are others, only what stands before them is the same
             prefix = min(prefix, tokens) if same is None else prefix + max(0, same - FRAMING)

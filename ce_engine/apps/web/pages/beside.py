@@ -67,34 +67,34 @@ async def beside(request: Request) -> Response:
     reader, query, say = reader_of(request), request.query_params, taste_of(request).language
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     with reader.looking("ui beside", "read", scope):
-        stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
-        again = await made_again(reader, stored, say)
-    chosen = Choice.of(request)
-    if chosen is None:
+        record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
+        again = await made_again(reader, record, say)
+    choice = Choice.of(request)
+    if choice is None:
         offered = await _offered(request, scope)
-        return page(request, "beside_choice.html", scope=scope, turn=stored.at + 1, offered=offered)
-    other_scope = await reader.scope(chosen.user, chosen.session)
+        return page(request, "beside_choice.html", scope=scope, turn=record.at + 1, offered=offered)
+    other_scope = await reader.scope(choice.user, choice.session)
     with reader.looking("ui beside", "read", other_scope):
-        other = await _chosen_turn(reader, stored, other_scope, chosen.turn)
+        other = await _chosen_turn(reader, record, other_scope, choice.turn)
         other_again = await made_again(reader, other, say)
-    both = await asyncio.to_thread(_pairs, (stored, again), (other, other_again))
+    both = await asyncio.to_thread(_pairs, (record, again), (other, other_again))
     return page(
         request,
         "beside.html",
         scope=scope,
-        turn=stored.at + 1,
-        turn_count=len(stored.turns),
+        turn=record.at + 1,
+        turn_count=len(record.turns),
         other_scope=other_scope,
         other_turn=other.at + 1,
         other_count=len(other.turns),
         figures=_figures(
-            dict(_facts(reader, stored, again, say)), dict(_facts(reader, other, other_again, say))
+            dict(_facts(reader, record, again, say)), dict(_facts(reader, other, other_again, say))
         ),
-        problems=[each for each in (again.problem, other_again.problem) if each],
+        problems=[problem for problem in (again.problem, other_again.problem) if problem],
         is_other=any(
-            each.replay is not None and not each.replay.same_choice for each in (again, other_again)
+            side.replay is not None and not side.replay.same_choice for side in (again, other_again)
         ),
-        runs=[(is_same, [*those]) for is_same, those in groupby(both, lambda pair: pair.is_same)],
+        runs=[(is_same, [*run]) for is_same, run in groupby(both, lambda pair: pair.is_same)],
         fates={fate: say(words) for fate, words in FATES.items()},
     )
 
@@ -108,7 +108,7 @@ async def _offered(request: Request, scope: Scope) -> list[SessionInfo]:
     return [*islice(chain(own, others), MOST_SESSIONS)]
 
 
-async def _chosen_turn(reader: Reader, stored: StoredTurn, scope: Scope, choice: str) -> StoredTurn:
+async def _chosen_turn(reader: Reader, record: StoredTurn, scope: Scope, choice: str) -> StoredTurn:
     """The turn that is asked for, else the one that answers the same question.
 
     Raises:
@@ -117,7 +117,7 @@ async def _chosen_turn(reader: Reader, stored: StoredTurn, scope: Scope, choice:
     other = await stored_turn(reader, scope, choice or "1")
     if not choice:
         other.at = counterpart(
-            stored.document, stored.turns, stored.at, other.document, other.turns
+            record.document, record.turns, record.at, other.document, other.turns
         )
     return other
 
@@ -125,19 +125,19 @@ async def _chosen_turn(reader: Reader, stored: StoredTurn, scope: Scope, choice:
 def _pairs(*both: tuple[StoredTurn, MadeAgain]) -> list[Pair]:
     """What went out of both; nothing where one of them could not be made again."""
     sides = [
-        Side(again.replay, again.found, Links(stored.document, stored.turns))
-        for stored, again in both
+        Side(again.replay, again.found, Links(record.document, record.turns))
+        for record, again in both
         if again.replay is not None
     ]
     return [*pairs(*sides)] if len(sides) == len(both) else []
 
 
 def _facts(
-    reader: Reader, stored: StoredTurn, again: MadeAgain, say: Say
+    reader: Reader, record: StoredTurn, again: MadeAgain, say: Say
 ) -> Iterator[tuple[str, str]]:
     """A turn in figures, each with its name."""
-    row, report, at = stored.row, stored.report, stored.at
-    calls, numbers = calls_of(stored.document, stored.turns), range(1, len(stored.turns) + 1)
+    row, report, at = record.row, record.report, record.at
+    calls, numbers = calls_of(record.document, record.turns), range(1, len(record.turns) + 1)
     yield say("framework"), row.framework
     yield say("model"), calls[at].model
     yield say("began (UTC)"), moment(row.opened_at)
@@ -157,9 +157,9 @@ def _facts(
         yield from turn_lines(SessionCosts.of(calls, reader.prices, numbers), at, say)
 
 
-def _figures(one: Mapping[str, str], other: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    names = dict.fromkeys([*one, *other])
-    rows = [(name, one.get(name, ""), other.get(name, "")) for name in names]
+def _figures(facts: Mapping[str, str], other: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    names = dict.fromkeys([*facts, *other])
+    rows = [(name, facts.get(name, ""), other.get(name, "")) for name in names]
     return [row for row in rows if {*row[1:]} - {"", "0", "-"}]
 
 

@@ -67,13 +67,13 @@ async def compare(request: Request) -> Response:
 
 async def _calls(index: SessionIndex, query: SessionQuery) -> tuple[list[CallRecord], int, int]:
     """The calls that are wanted, sessions of which they are still to be read, and those left out."""
-    found = query.chosen(await index.look())
-    wanted = found[:MOST_SESSIONS]
-    await index.read_now(wanted, WITHIN_S, calls=True)
-    calls, missing = index.calls(wanted)
+    matches = query.chosen(await index.look())
+    compared_lines = matches[:MOST_SESSIONS]
+    await index.read_now(compared_lines, WITHIN_S, calls=True)
+    calls, missing = index.calls(compared_lines)
     since, until = query.span()
     calls = [call for call in calls if since <= call.at and not (until and call.at >= until)]
-    return calls, missing, len(found) - len(wanted)
+    return calls, missing, len(matches) - len(compared_lines)
 
 
 def _shown(comparison: Comparison, say: Say) -> dict[str, Any]:

@@ -57,15 +57,15 @@ async def _page(request: Request, name: str) -> Response:
     reader, query = reader_of(request), request.query_params
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     with reader.looking("ui trace", "read", scope):
-        found, document, turns = await _read(reader, scope, name)
+        result, document, turns = await _read(reader, scope, name)
     answers = {row.answer_message_id: n for n, row in enumerate(turns, 1) if row.answer_message_id}
-    asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
+    questions = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
     say = taste_of(request).language
-    made = graph(found, document, answers, say)
-    in_part = _in_part(found, document, turns, answers.get(found.id))
-    _mark(made, in_part, say)
+    picture = graph(result, document, answers, say)
+    in_part = _in_part(result, document, turns, answers.get(result.id))
+    _mark(picture, in_part, say)
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
-    disagreements = await asyncio.to_thread(_disagreements, turns, document, found, answers)
+    disagreements = await asyncio.to_thread(_disagreements, turns, document, result, answers)
 
     def address(node: Node) -> str:
         if node.kind == "evidence":
@@ -78,22 +78,22 @@ async def _page(request: Request, name: str) -> Response:
         request,
         "evidence.html",
         scope=scope,
-        found=found,
-        svg=Markup(drawing(made, address, say)),  # noqa: S704 - what was stored is escaped in it
-        left_out=made.left_out,
-        none_quoted=say(QUOTES_NONE) if found.quotes_none else "",
-        turn=answers.get(found.id),
-        asked_in=asked.get(found.id),
-        where=_where(found.id, document, turns),
+        found=result,
+        svg=Markup(drawing(picture, address, say)),  # noqa: S704 - what was stored is escaped in it
+        left_out=picture.left_out,
+        none_quoted=say(QUOTES_NONE) if result.quotes_none else "",
+        turn=answers.get(result.id),
+        asked_in=questions.get(result.id),
+        where=_where(result.id, document, turns),
         # A tool's message was not shown its result: it is that result.
         itself=[m.message_id for m in document.session.messages if m.role is Role.TOOL],
         in_part=in_part,
         disagreements=disagreements,
         **_words(say),
-        told=_told(document, answers, asked),
-        said=_said(found, document, turns),
-        asked_turns=asked,
-        **_text(found, document, query.get("part", "")),
+        told=_told(document, answers, questions),
+        said=_said(result, document, turns),
+        asked_turns=questions,
+        **_text(result, document, query.get("part", "")),
     )
 
 
@@ -107,17 +107,17 @@ def _words(say: Say) -> dict[str, Any]:
 
 def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Whereabouts | None:
     """Where a message or a piece of evidence went."""
-    found = whereabouts([name], document, turns)
-    return (found or evidence_whereabouts([name], document, turns)).get(name)
+    places = whereabouts([name], document, turns)
+    return (places or evidence_whereabouts([name], document, turns)).get(name)
 
 
 def _in_part(
-    found: Trace, document: SessionDocument, turns: list[TurnRow], turn: int | None
+    result: Trace, document: SessionDocument, turns: list[TurnRow], turn: int | None
 ) -> frozenset[str]:
     """The evidence of which only the best sentences went out in an answer's turn."""
-    if found.kind != "message" or turn is None:
+    if result.kind != "message" or turn is None:
         return frozenset()
-    ids = [item.ref.evidence_id for item in found.evidence]
+    ids = [item.ref.evidence_id for item in result.evidence]
     return frozenset(
         name
         for name, where in evidence_whereabouts(ids, document, turns).items()
@@ -126,10 +126,10 @@ def _in_part(
     )
 
 
-def _mark(made: Graph, in_part: Collection[str], say: Say) -> None:
+def _mark(picture: Graph, in_part: Collection[str], say: Say) -> None:
     """Say in a drawing what went out in part."""
-    for each in in_part:
-        if (node := made.nodes.get(f"e:{each}")) is not None:
+    for name in in_part:
+        if (node := picture.nodes.get(f"e:{name}")) is not None:
             node.title += say(" ({text})", text=say("quoted in part"))
 
 
@@ -139,20 +139,20 @@ async def _read(
     document = await reader.store.get_session(scope)
     if document is None:
         raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
-    found = await trace_of(reader.store, scope, name)
-    return found, document, list(await reader.store.list_turns(scope))
+    result = await trace_of(reader.store, scope, name)
+    return result, document, list(await reader.store.list_turns(scope))
 
 
-def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any]:
+def _text(found: Trace, document: SessionDocument, choice: str) -> dict[str, Any]:
     """What it says, a part at a time."""
     message = next((m for m in document.session.messages if m.message_id == found.id), None)
-    stored = document.evidences.get(found.id)
-    text = message.content if message else stored.content if stored else ""
+    piece = document.evidences.get(found.id)
+    text = message.content if message else piece.content if piece else ""
     parts = max(1, -(-len(text) // PART))
-    part = min(max(1, int(wanted)), parts) if wanted.isdecimal() and len(wanted) < 9 else 1
+    part = min(max(1, int(choice)), parts) if choice.isdecimal() and len(choice) < 9 else 1
     return {
         "message": message,
-        "stored": stored,
+        "stored": piece,
         "text": text[(part - 1) * PART : part * PART],
         "length": len(text),
         "part": part,
@@ -165,7 +165,7 @@ def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any
 
 
 def _told(
-    document: SessionDocument, answers: Mapping[str, int], asked: Mapping[str, int]
+    document: SessionDocument, answers: Mapping[str, int], questions: Mapping[str, int]
 ) -> Callable[[str], tuple[int | None, str]]:
     """What tells a message from others: the turn that it is of, and its first words."""
     messages = {m.message_id: m for m in document.session.messages if m.message_id}
@@ -175,7 +175,7 @@ def _told(
         calls = (message.tool_calls or ()) if message else ()
         text = message.content if message else ""
         text = text or "; ".join(f"{call.name}({arguments(call.args)})" for call in calls)
-        return answers.get(name) or asked.get(name), line(text, FIRST_WORDS)
+        return answers.get(name) or questions.get(name), line(text, FIRST_WORDS)
 
     return of
 
@@ -188,19 +188,19 @@ def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list
 
 
 def _disagreements(
-    turns: list[TurnRow], document: SessionDocument, found: Trace, answers: Mapping[str, int]
+    turns: list[TurnRow], document: SessionDocument, result: Trace, answers: Mapping[str, int]
 ) -> list[tuple[int, Disagreement]]:
     """The conflicts in which what is shown takes part, each once: as an answer's own turn met it, else the first that did."""
-    own = answers.get(found.id)
-    ids = {item.ref.evidence_id for item in found.evidence}
-    made: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
-    known = Disagreements(document, turns)
+    own = answers.get(result.id)
+    ids = {item.ref.evidence_id for item in result.evidence}
+    by_key: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
+    disagreements = Disagreements(document, turns)
     for number, row in sorted(enumerate(turns, start=1), key=lambda pair: pair[0] != own):
-        for each in known.records(row):
-            key = (each.field_path, *sorted(each.evidence_ids))
-            if key not in made and ids.intersection(each.evidence_ids):
-                made[key] = (number, known.of(each, row))
-    return list(made.values())
+        for record in disagreements.records(row):
+            key = (record.field_path, *sorted(record.evidence_ids))
+            if key not in by_key and ids.intersection(record.evidence_ids):
+                by_key[key] = (number, disagreements.of(record, row))
+    return list(by_key.values())
 
 
 routes = [Route("/evidence", evidence), Route("/trace", trace)]

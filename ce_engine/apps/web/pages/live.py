@@ -69,8 +69,8 @@ async def _events(request: Request, streams: set[object]) -> AsyncIterator[str]:
         count = int(after) if after.isdecimal() and len(after) < 16 else 0
         coming = newest.coming(query.get("since", ""), count)
         async with asyncio.timeout(LIFE_S):
-            async for found in coming:
-                yield "".join(_event(request, new, say) for new in found) or ": nothing new\n\n"
+            async for new_turns in coming:
+                yield "".join(_event(request, new, say) for new in new_turns) or ": nothing new\n\n"
     except TimeoutError:
         return
     finally:

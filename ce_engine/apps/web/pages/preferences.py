@@ -17,9 +17,9 @@ YEAR_S = 365 * 24 * 3600
 async def preferences(request: Request) -> Response:
     """Keep a choice and go back to where it was made."""
     answer = RedirectResponse(local(request.query_params.get("back", "/")), 303)
-    wanted = request.query_params.get("language", "")
-    if wanted in languages():
-        answer.set_cookie(LANGUAGE_COOKIE, wanted, YEAR_S, samesite="strict", httponly=True)
+    language = request.query_params.get("language", "")
+    if language in languages():
+        answer.set_cookie(LANGUAGE_COOKIE, language, YEAR_S, samesite="strict", httponly=True)
     theme = request.query_params.get("theme")
     if theme in THEMES:
         answer.set_cookie(THEME_COOKIE, theme, YEAR_S, samesite="strict", httponly=True)
@@ -27,8 +27,8 @@ async def preferences(request: Request) -> Response:
         answer.delete_cookie(THEME_COOKIE)
     if "columns" in request.query_params:
         columns = [name for name in request.query_params.getlist("column") if name in COLUMNS]
-        chosen = ".".join(columns)
-        answer.set_cookie(COLUMNS_COOKIE, chosen, YEAR_S, samesite="strict", httponly=True)
+        cookie = ".".join(columns)
+        answer.set_cookie(COLUMNS_COOKIE, cookie, YEAR_S, samesite="strict", httponly=True)
     return answer
 
 

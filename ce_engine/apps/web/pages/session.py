@@ -43,34 +43,34 @@ async def session(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         turns = await reader.store.list_turns(scope)
     lane = query.get("lane")
-    found = timeline(turns, lane)
+    chart = timeline(turns, lane)
     say = taste_of(request).language
     return page(
         request,
         "session.html",
         scope=scope,
         lane=lane,
-        found=found,
-        **_table(found, turns, query, None, say),
-        svg=Markup(drawing(found, say)),  # noqa: S704 - what was stored is escaped in it
-        gutter=Markup(gutter(found, say)),  # noqa: S704
-        layers=[name for name in LAYERS if any(found.layers[name])],
+        found=chart,
+        **_table(chart, turns, query, None, say),
+        svg=Markup(drawing(chart, say)),  # noqa: S704 - what was stored is escaped in it
+        gutter=Markup(gutter(chart, say)),  # noqa: S704
+        layers=[name for name in LAYERS if any(chart.layers[name])],
         titles={name: say(title) for name, title in TITLES.items()},
         meanings={name: say(text) for name, text in MEANINGS.items()},
-        notable=_notable(found),
-        sums=_sums(found, turns),
-        spots=[_first(each) for each in spots(turns, say)],
-        columns=_columns(found, scope),
+        notable=_notable(chart),
+        sums=_sums(chart, turns),
+        spots=[_first(spot) for spot in spots(turns, say)],
+        columns=_columns(chart, scope),
         turn_count=len(turns),
         question_count=Questions.of(turns).count,
         questions=Questions.of(turns, lane).count,
     )
 
 
-def _start(wanted: str, turns: int) -> int:
+def _start(choice: str, turns: int) -> int:
     """The place of the first row of a page of the table; the newest turns are on the last one."""
     pages = max(1, -(-turns // ROWS))
-    number = int(wanted) if wanted.isdecimal() and len(wanted) < 9 else 1
+    number = int(choice) if choice.isdecimal() and len(choice) < 9 else 1
     return (min(max(1, number), pages) - 1) * ROWS
 
 
@@ -90,8 +90,8 @@ def _table(
     order = order if order in ORDERS else ""
     at = _start(query.get("page", ""), len(found))
     places = _ordered(found, order, spent)[at : at + ROWS]
-    shown = {found.turns[place] for place in places}
-    cells = spent.cells_of(shown) if spent is not None else None
+    numbers = {found.turns[place] for place in places}
+    cells = spent.cells_of(numbers) if spent is not None else None
     rows = _rows(found, turns, places)
     return {
         "rows": rows,
@@ -108,51 +108,51 @@ def _table(
     }
 
 
-def _ordered(found: Timeline, order: str, spent: SessionCosts | None) -> list[int]:
+def _ordered(chart: Timeline, order: str, spent: SessionCosts | None) -> list[int]:
     """The places of the turns as the table has them."""
-    places = list(range(len(found)))
+    places = list(range(len(chart)))
     if order == "tokens":
-        return sorted(places, key=lambda place: -found.used[place])
+        return sorted(places, key=lambda place: -chart.used[place])
     if order and spent is not None:
         by = spent.sent_of if order == "cost" else spent.more_of
-        return sorted(places, key=lambda place: -by(found.turns[place]))
+        return sorted(places, key=lambda place: -by(chart.turns[place]))
     return places
 
 
-def _rows(found: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> list[dict[str, Any]]:
-    moved, asked = set(found.moved), Questions.of(turns).numbers
+def _rows(chart: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> list[dict[str, Any]]:
+    moved, question_numbers = set(chart.moved), Questions.of(turns).numbers
     return [
         {
-            "turn": found.turns[place],
-            "lane": found.lanes[found.lane[place]],
-            "sent": found.used[place],
-            "budget": found.budget[place],
-            "without": found.without[place],
-            "prefix": found.prefix[place],
-            "rules": found.layers["rules"][place],
-            "retrieved": found.layers["retrieved"][place],
-            "given": found.given[place],
-            "left_out": found.left_out[place],
-            "marks": found.marks.get(place, []),
+            "turn": chart.turns[place],
+            "lane": chart.lanes[chart.lane[place]],
+            "sent": chart.used[place],
+            "budget": chart.budget[place],
+            "without": chart.without[place],
+            "prefix": chart.prefix[place],
+            "rules": chart.layers["rules"][place],
+            "retrieved": chart.layers["retrieved"][place],
+            "given": chart.given[place],
+            "left_out": chart.left_out[place],
+            "marks": chart.marks.get(place, []),
             "moved": place in moved,
-            "row": turns[found.turns[place] - 1],
-            "question": asked[found.turns[place] - 1] if asked else None,
-            "bars": _bars(found, place),
+            "row": turns[chart.turns[place] - 1],
+            "question": question_numbers[chart.turns[place] - 1] if question_numbers else None,
+            "bars": _bars(chart, place),
         }
         for place in places
     ]
 
 
-def _bars(found: Timeline, place: int) -> list[tuple[str, float, float]]:
+def _bars(chart: Timeline, place: int) -> list[tuple[str, float, float]]:
     """A turn's layers as parts of a bar: name, begin and width, in hundredths of the budget or of what went out."""
-    whole = max(found.budget[place], found.used[place], 1)
-    made, begun = list[tuple[str, float, float]](), 0.0
+    whole = max(chart.budget[place], chart.used[place], 1)
+    parts, begun = list[tuple[str, float, float]](), 0.0
     for name in LAYERS:
-        width = 100 * found.layers[name][place] / whole
+        width = 100 * chart.layers[name][place] / whole
         if width:
-            made.append((name, begun, width))
+            parts.append((name, begun, width))
         begun += width
-    return made
+    return parts
 
 
 def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
@@ -170,8 +170,8 @@ def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
 
 def _first(found: Spots) -> tuple[Spots, int]:
     """As many turns of it as are named one by one, and how many more there are."""
-    kept = replace(found, turns=found.turns[:MOST_NOTABLE])
-    return kept, max(0, len(found.turns) - MOST_NOTABLE)
+    head = replace(found, turns=found.turns[:MOST_NOTABLE])
+    return head, max(0, len(found.turns) - MOST_NOTABLE)
 
 
 def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
@@ -185,8 +185,8 @@ def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
 
 def _columns(found: Timeline, scope: Scope) -> dict[str, Any]:
     """What the picture says of a turn that is pointed at, and where it leads."""
-    made = found.columns()
-    return {**made, "id": scope.session_id, "user": scope.user_id}
+    columns = found.columns()
+    return {**columns, "id": scope.session_id, "user": scope.user_id}
 
 
 async def costs(request: Request) -> Response:
@@ -204,7 +204,7 @@ async def costs(request: Request) -> Response:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    found = timeline(turns, lane, tool_errors=tool_errors(calls, numbers))
+    chart = timeline(turns, lane, tool_errors=tool_errors(calls, numbers))
     return page(
         request,
         "session_costs.html",
@@ -218,8 +218,8 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         lane=lane,
-        notable=_notable(found),
-        **_table(found, turns, query, spent, say),
+        notable=_notable(chart),
+        **_table(chart, turns, query, spent, say),
         saved_share=saved_share,
         cached_share=cached_share,
         cached_words=cached_words,
@@ -231,30 +231,30 @@ async def find(request: Request) -> Response:
     """Where a text stands in the session: a part of the page."""
     reader, query = reader_of(request), request.query_params
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
-    wanted = query.get("find", "").strip()
+    text = query.get("find", "").strip()
     with reader.looking("ui session", "read", scope):
-        document = await reader.store.get_session(scope) if wanted else None
-        turns = await reader.store.list_turns(scope) if wanted else []
-        rules = await reader.rules_out(scope, turns) if wanted else []
+        document = await reader.store.get_session(scope) if text else None
+        turns = await reader.store.list_turns(scope) if text else []
+        rules = await reader.rules_out(scope, turns) if text else []
     say = taste_of(request).language
-    hits = search(document, turns, wanted, rules) if document is not None else None
+    hits = search(document, turns, text, rules) if document is not None else None
     where = _where(hits, document, turns) if hits is not None and document is not None else {}
-    told = {each.id: each.words(scope.user_id, say) for each in rules}
-    lost = [words for each in rules if (words := each.lost(say))]
+    rule_words = {rule.id: rule.words(scope.user_id, say) for rule in rules}
+    lost_texts = [words for rule in rules if (words := rule.lost(say))]
     answer = page(
         request,
         "session_find.html",
         scope=scope,
         hits=hits,
-        find=wanted,
+        find=text,
         where=where,
-        rules=told,
-        lost=lost,
+        rules=rule_words,
+        lost=lost_texts,
     )
     more = {"lane": query["lane"]} if "lane" in query else {}
     # Who comes back to the page, or goes on from it, has the word still.
     answer.headers["HX-Replace-Url"] = session_url(
-        scope.user_id, scope.session_id, **more, find=wanted
+        scope.user_id, scope.session_id, **more, find=text
     )
     return answer
 
@@ -263,8 +263,8 @@ def _where(
     hits: Hits, document: SessionDocument, turns: Sequence[TurnRow]
 ) -> dict[str, Whereabouts]:
     """Where each of what was found went."""
-    found = [hit.id for hit in hits.hits]
-    return evidence_whereabouts(found, document, turns) | whereabouts(found, document, turns)
+    ids = [hit.id for hit in hits.hits]
+    return evidence_whereabouts(ids, document, turns) | whereabouts(ids, document, turns)
 
 
 routes = [

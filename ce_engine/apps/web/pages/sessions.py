@@ -70,20 +70,20 @@ async def sessions(request: Request) -> Response:
 
 
 async def _sheet(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
-    found = query.chosen(await index.look())
-    pages = max(1, -(-len(found) // PAGE))
+    matches = query.chosen(await index.look())
+    pages = max(1, -(-len(matches) // PAGE))
     query = query.on_page(min(query.page, pages))
     first = (query.page - 1) * PAGE
-    lines = found[first : first + PAGE]
+    lines = matches[first : first + PAGE]
     await index.read_now(lines, WITHIN_S)
     missing = any(line.facts is None for line in lines) or not index.complete
-    return Sheet(lines, len(found), first + 1, pages, index.unread, missing), query
+    return Sheet(lines, len(matches), first + 1, pages, index.unread, missing), query
 
 
 def _columns(request: Request) -> list[str]:
-    chosen = request.cookies.get(COLUMNS_COOKIE)
-    wanted = SHOWN if chosen is None else chosen.split(".")
-    return [name for name in COLUMNS if name in wanted]
+    cookie = request.cookies.get(COLUMNS_COOKIE)
+    names = SHOWN if cookie is None else cookie.split(".")
+    return [name for name in COLUMNS if name in names]
 
 
 routes = [Route("/", sessions)]

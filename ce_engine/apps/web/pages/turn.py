@@ -64,25 +64,25 @@ async def turn(request: Request) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     say = taste_of(request).language
     with reader.looking("ui turn", "read", scope):
-        stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
-        again = await made_again(reader, stored, say)
-        other = await _what_if(reader, stored, query, say) if _asks(query) else {}
-        other["rules"] = await _rules(reader, stored, again.found, say)
-    links, report = Links(stored.document, stored.turns), stored.report
-    rows, sides = await asyncio.to_thread(_compared, again, stored, links, say)
+        record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
+        again = await made_again(reader, record, say)
+        other = await _what_if(reader, record, query, say) if _asks(query) else {}
+        other["rules"] = await _rules(reader, record, again.found, say)
+    links, report = Links(record.document, record.turns), record.report
+    rows, sides = await asyncio.to_thread(_compared, again, record, links, say)
     find = query.get("find", "").strip()
     hits = [row for row in rows if row.has(find)]
-    shown = newest(hits)
+    batch = newest(hits)
     return page(
         request,
         "turn.html",
-        **_frame(stored, say),
-        **_figures(stored, report, say),
-        **_reasons(stored, report, again.found, say),
-        **_costs(reader, stored, say),
-        rows=shown if find else folded(shown),
+        **_frame(record, say),
+        **_figures(record, report, say),
+        **_reasons(record, report, again.found, say),
+        **_costs(reader, record, say),
+        rows=batch if find else folded(batch),
         hits=len(hits),
-        **await asyncio.to_thread(rest_of, stored.row, links, again.found, rows, shown, query, say),
+        **await asyncio.to_thread(rest_of, record.row, links, again.found, rows, batch, query, say),
         is_fold=lambda row: isinstance(row, Fold),
         why=partial(reason_words, say=say),
         find=find,
@@ -90,62 +90,62 @@ async def turn(request: Request) -> Response:
         problem=again.problem,
         **_recall(again.found, say),
         source=_source(links, say),
-        back=_back(stored),
-        shown_text=_shown_text(stored.document, find),
-        **_whereabouts(stored, shown),
+        back=_back(record),
+        shown_text=_shown_text(record.document, find),
+        **_whereabouts(record, batch),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
-        **{**NO_WHAT_IF, "window": window_of(stored.turns, stored.at), **other},
+        **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
 
 
-def _asked_turns(stored: StoredTurn) -> dict[str | None, int]:
+def _asked_turns(record: StoredTurn) -> dict[str | None, int]:
     """The first turn that answers each message, by its id."""
-    return {row.tip_message_id: n for n, row in reversed(list(enumerate(stored.turns, 1)))}
+    return {row.tip_message_id: n for n, row in reversed(list(enumerate(record.turns, 1)))}
 
 
-def _whereabouts(stored: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
+def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
     """Where each message went, since which turns those are left out that are, and what is quoted since when."""
     ids = [row.message.message_id or "" for row in rows if row.message]
-    where = own = whereabouts(ids, stored.document, stored.turns)
-    if len({row.lane for row in stored.turns}) > 1:
-        own = whereabouts(ids, stored.document, stored.turns, stored.row.lane)
-    gone = {name: absence(each, stored.at + 1) for name, each in own.items()}
+    where = own = whereabouts(ids, record.document, record.turns)
+    if len({row.lane for row in record.turns}) > 1:
+        own = whereabouts(ids, record.document, record.turns, record.row.lane)
+    absences = {name: absence(history, record.at + 1) for name, history in own.items()}
     return {
         "where": where,
-        "gone": gone,
-        "asked_turns": _asked_turns(stored),
-        "quoted_since": quoted_since(stored.turns, stored.at),
+        "gone": absences,
+        "asked_turns": _asked_turns(record),
+        "quoted_since": quoted_since(record.turns, record.at),
     }
 
 
-def _recall(found: Explanation | None, say: Say) -> dict[str, Any]:
+def _recall(explanation: Explanation | None, say: Say) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
-    if found is None:
+    if explanation is None:
         return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
     return {
-        "brought": rules_said(found.brought_in, say),
-        "earlier": found.earlier,
-        "passed": found.passed_over,
-        "asked": found.asked,
+        "brought": rules_said(explanation.brought_in, say),
+        "earlier": explanation.earlier,
+        "passed": explanation.passed_over,
+        "asked": explanation.asked,
         "stretches": sent_stretches,
-        "nearest": found.nearest,
-        "stands_before": standing_before(found),
+        "nearest": explanation.nearest,
+        "stands_before": standing_before(explanation),
     }
 
 
 async def _rules(
-    reader: Reader, stored: StoredTurn, found: Explanation | None, say: Say
+    reader: Reader, record: StoredTurn, explanation: Explanation | None, say: Say
 ) -> dict[str, str]:
     """Whose the rules are that went out, since when, and what became of their texts, by their ids."""
     pieces = list[BroughtIn | PassedOver]()
-    if found is not None:
-        pieces = [*found.brought_in, *found.passed_over]
+    if explanation is not None:
+        pieces = [*explanation.brought_in, *explanation.passed_over]
     if not any(is_rule(piece.id) for piece in pieces):
         return {}
-    user, rules = stored.scope.user_id, await reader.rules_out(stored.scope, stored.turns)
-    return {each.id: each.words(user, say, stored.at + 1, dated=True) for each in rules}
+    user, rules = record.scope.user_id, await reader.rules_out(record.scope, record.turns)
+    return {rule.id: rule.words(user, say, record.at + 1, dated=True) for rule in rules}
 
 
 def _scores(say: Say) -> dict[str, Any]:
@@ -166,23 +166,23 @@ def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> li
 
 
 def _compared(
-    again: MadeAgain, stored: StoredTurn, links: Links, say: Say
+    again: MadeAgain, record: StoredTurn, links: Links, say: Say
 ) -> tuple[list[Row], list[Disagreement]]:
     """What takes as long as the texts are that somebody sent: beside other requests, not before them."""
-    report, found = stored.report, Disagreements(stored.document, stored.turns)
-    sides = [found.of(each, stored.row) for each in found.records(stored.row)]
+    report, conflicts = record.report, Disagreements(record.document, record.turns)
+    sides = [conflicts.of(conflict, record.row) for conflict in conflicts.records(record.row)]
     return _rows(again, report, links, say), sides
 
 
-def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
+def _frame(record: StoredTurn, say: Say) -> dict[str, Any]:
     """Where the turn stands."""
-    row, at, turns = stored.row, stored.at, stored.turns
-    asked = Questions.of(turns)
+    row, at, turns = record.row, record.at, record.turns
+    questions = Questions.of(turns)
     return {
-        "question_count": asked.count,
-        "question": asked.place(at + 1),
-        "scope": stored.scope,
-        "by_hand": stored.is_by_hand,
+        "question_count": questions.count,
+        "question": questions.place(at + 1),
+        "scope": record.scope,
+        "by_hand": record.is_by_hand,
         "row": row,
         "damaged": damaged_fields(row),
         "turn": at + 1,
@@ -196,11 +196,11 @@ def _frame(stored: StoredTurn, say: Say) -> dict[str, Any]:
     }
 
 
-def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
+def _figures(record: StoredTurn, report: Report | None, say: Say) -> dict[str, Any]:
     """The turn in numbers and reasons, as it is stored."""
-    one = timeline([stored.row])
+    chart = timeline([record.row])
     layers = [
-        (name, say(TITLES[name]), tokens[0]) for name, tokens in one.layers.items() if tokens[0]
+        (name, say(TITLES[name]), tokens[0]) for name, tokens in chart.layers.items() if tokens[0]
     ]
     return {
         "report": report,
@@ -217,27 +217,27 @@ def _figures(stored: StoredTurn, report: Report | None, say: Say) -> dict[str, A
 
 
 def _reasons(
-    stored: StoredTurn, report: Report | None, found: Explanation | None, say: Say
+    record: StoredTurn, report: Report | None, explanation: Explanation | None, say: Say
 ) -> dict[str, Any]:
     """Why it went out as it did, as far as the cut and the question tell, and why pieces did not come in."""
     if report is None:
         return {}
-    taken = found.taken if found is not None else None
-    told = Reasons(report, moved_in(stored.turns, stored.at + 1), say, taken)
-    return {"notes": told.notes(), "passed_words": told.passed}
+    room_taken = explanation.taken if explanation is not None else None
+    reasons = Reasons(report, moved_in(record.turns, record.at + 1), say, room_taken)
+    return {"notes": reasons.notes(), "passed_words": reasons.passed}
 
 
-def _costs(reader: Reader, stored: StoredTurn, say: Say) -> dict[str, Any]:
+def _costs(reader: Reader, record: StoredTurn, say: Say) -> dict[str, Any]:
     """What the turn cost, in the money that its session is told in, whether it became dearer than without us; and its marks."""
-    calls, numbers = calls_of(stored.document, stored.turns), range(1, len(stored.turns) + 1)
-    one = timeline([stored.row], tool_errors=tool_errors(calls[stored.at :], [1]))
-    marks = [(mark, say(MARKS[mark]), mark in BAD) for mark in one.marks.get(0, ())]
-    told = {"costs": [], "is_dearer": False, "marks": [m for m in marks if m[0] != FAILED]}
-    if stored.report is None or is_free(calls[stored.at]):  # no model was asked, or none answered
-        return told
+    calls, numbers = calls_of(record.document, record.turns), range(1, len(record.turns) + 1)
+    chart = timeline([record.row], tool_errors=tool_errors(calls[record.at :], [1]))
+    marks = [(mark, say(MARKS[mark]), mark in BAD) for mark in chart.marks.get(0, ())]
+    values = {"costs": [], "is_dearer": False, "marks": [m for m in marks if m[0] != FAILED]}
+    if record.report is None or is_free(calls[record.at]):  # no model was asked, or none answered
+        return values
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    is_dearer = spent.costs.each[stored.at].is_dearer
-    return {**told, "costs": list(turn_lines(spent, stored.at, say)), "is_dearer": is_dearer}
+    is_dearer = spent.costs.each[record.at].is_dearer
+    return {**values, "costs": list(turn_lines(spent, record.at, say)), "is_dearer": is_dearer}
 
 
 def _source(links: Links, say: Say) -> Any:
@@ -245,24 +245,24 @@ def _source(links: Links, say: Say) -> Any:
 
     def of(name: str) -> tuple[int | None, str]:
         evidence = links.document.evidences.get(name)
-        made = evidence is not None and (
+        has_call = evidence is not None and (
             evidence.links.tool_call_id or evidence.links.model_usage_id
         )
-        said = links.source(evidence, say) if evidence is not None and made else ""
+        text = links.source(evidence, say) if evidence is not None and has_call else ""
         call = links.calls.get(evidence.links.tool_call_id or "") if evidence else None
-        return links.answers.get(name), f"{said} {call.tool}" if call else said
+        return links.answers.get(name), f"{text} {call.tool}" if call else text
 
     return of
 
 
-def _back(stored: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
+def _back(record: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
     """Where a piece is shown whole; `""` of what is kept elsewhere, such as a rule."""
-    user_id, session_id = stored.scope.user_id, stored.scope.session_id
+    user_id, session_id = record.scope.user_id, record.scope.session_id
 
     def of(piece: BroughtIn | PassedOver) -> str:
         if piece.kind == "message":
             return trace_url(user_id, session_id, piece.id)
-        there = piece.id in stored.document.evidences
+        there = piece.id in record.document.evidences
         return evidence_url(user_id, session_id, piece.id) if there else ""
 
     return of
@@ -286,52 +286,52 @@ def _asks(query: QueryParams) -> bool:
 
 
 async def _what_if(
-    reader: Reader, stored: StoredTurn, query: QueryParams, say: Say
+    reader: Reader, record: StoredTurn, query: QueryParams, say: Say
 ) -> dict[str, Any]:
     """What another budget or placement would have sent; nothing of it is sent or recorded."""
     window, placement = query.get("window", "").replace(",", "").strip(), query.get("placement", "")
-    made: dict[str, Any] = {"window": window, "placement": placement}
+    values: dict[str, Any] = {"window": window, "placement": placement}
     try:
         if window and not (window.isdecimal() and 0 < int(window[:12]) <= 10_000_000):
             raise ConfigError(say("the window is a number of tokens from 1 to 10,000,000"))
-        chosen = placement if placement in PLACEMENTS else ""
-        wanted = int(window) if window else None
-        config = what_if_config(stored.turns, stored.at, wanted, chosen)
+        choice = placement if placement in PLACEMENTS else ""
+        tokens = int(window) if window else None
+        config = what_if_config(record.turns, record.at, tokens, choice)
         async with asyncio.timeout(SECONDS):
-            replay = await reader.engine().replay(stored.scope, stored.row.turn_id, config)
+            replay = await reader.engine().replay(record.scope, record.row.turn_id, config)
     except TimeoutError:
-        return {**made, "refusal": "slow"}
+        return {**values, "refusal": "slow"}
     except ContextEngineError as error:
-        return {**made, "refusal": replay_words(error.code, str(error), say)}
+        return {**values, "refusal": replay_words(error.code, str(error), say)}
     except ValueError:  # the turn's own configuration does not go with it
         return {
-            **made,
+            **values,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    differences = await asyncio.to_thread(_differences, reader, stored, replay, wanted, say)
-    return {**made, "other": replay, **differences}
+    differences = await asyncio.to_thread(_differences, reader, record, replay, tokens, say)
+    return {**values, "other": replay, **differences}
 
 
 def _differences(
-    reader: Reader, stored: StoredTurn, replay: Replay, window: int | None, say: Say
+    reader: Reader, record: StoredTurn, replay: Replay, window: int | None, say: Say
 ) -> dict[str, Any]:
     """Both inputs side by side: why they differ, message by message, and what each would cost."""
-    view = WhatIfView(replay, Links(stored.document, stored.turns))
-    calls = calls_of(stored.document, stored.turns)
-    table, call = priced_by(calls, reader.prices), calls[stored.at]
+    view = WhatIfView(replay, Links(record.document, record.turns))
+    calls = calls_of(record.document, record.turns)
+    table, call = priced_by(calls, reader.prices), calls[record.at]
     price = table.of(call.model, call.provider)
     return {
-        "about": list(view.about(stored.report, window, say)),
+        "about": list(view.about(record.report, window, say)),
         "changes": view.changes,
-        "ordered": view.ordered(stored.report, say) if stored.report else [],
+        "ordered": view.ordered(record.report, say) if record.report else [],
         "ways": view.ways(say),
         "differences": list(view.reasons(say, price.cached_from if price else 0)),
         "sums": view.sums(table, price, say),
         "money": Amounts(table).source(say),
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
         "near": [piece for piece in view.why_instead.passed_over if piece.score is not None],
-        "not_quoted": _not_quoted(stored.report, view.why_instead, say),
-        "near_text": _shown_text(stored.document, ""),
+        "not_quoted": _not_quoted(record.report, view.why_instead, say),
+        "near_text": _shown_text(record.document, ""),
     }
 
 
@@ -350,11 +350,11 @@ async def what_if(request: Request) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     say = taste_of(request).language
     with reader.looking("ui what-if", "read", scope):
-        stored = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
-        other = await _what_if(reader, stored, query, say)
+        record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
+        other = await _what_if(reader, record, query, say)
     values = {**NO_WHAT_IF, **other}
     why = partial(reason_words, say=say)
-    return page(request, "turn_what_if.html", scope=scope, turn=stored.at + 1, why=why, **values)
+    return page(request, "turn_what_if.html", scope=scope, turn=record.at + 1, why=why, **values)
 
 
 routes = [Route("/turn", turn), Route("/turn/what-if", what_if)]

@@ -29,8 +29,8 @@ _SAYINGS = {
 
 def explain(error: OSError | UnicodeEncodeError, root: Path) -> StoreUnavailableError:
     """The error that the caller gets for one of the system's."""
-    what, cure = _saying(error, root)
-    return StoreUnavailableError(f"the store's folder {str(root)!r} {what}. {cure}")
+    problem, cure = _saying(error, root)
+    return StoreUnavailableError(f"the store's folder {str(root)!r} {problem}. {cure}")
 
 
 def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
@@ -41,8 +41,8 @@ def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
         )
     place = f" ({error.filename})" if error.filename else ""
     if error.errno in _SAYINGS:
-        what, cure = _SAYINGS[error.errno]
-        return what.format(place=place), cure
+        problem, cure = _SAYINGS[error.errno]
+        return problem.format(place=place), cure
     if not root.parent.exists():
         return (
             "cannot be made: the folder it would be in does not exist",
@@ -80,9 +80,9 @@ def foreign(root: Path, names: list[str]) -> StoreUnavailableError:
     )
 
 
-def newer(path: Path, found: object, known: int) -> MigrationError:
+def newer(path: Path, format_: object, known_format: int) -> MigrationError:
     """Say that a later release wrote a file."""
     return MigrationError(
-        f"the session's file {str(path)!r} has format {found!r}; this release knows {known}. It was "
+        f"the session's file {str(path)!r} has format {format_!r}; this release knows {known_format}. It was "
         "left as it is: use the release of ce-integrations that wrote it, or a newer one."
     )

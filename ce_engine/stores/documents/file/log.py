@@ -90,8 +90,8 @@ def mac(key: bytes, previous: str, text: bytes) -> str:
     return hashlib.blake2b(data, key=key, digest_size=16, person=b"file").hexdigest()
 
 
-def load(folder: Path, keys: MacKeys, known: LoadedSession | None = None) -> LoadedSession | None:
-    """The session in a folder, `None` if there is none; of what is `known` only the news is read.
+def load(folder: Path, keys: MacKeys, old: LoadedSession | None = None) -> LoadedSession | None:
+    """The session in a folder, `None` if there is none; of what `old` has only the news is read.
 
     Raises:
         StoreUnavailableError: a file is damaged.
@@ -99,33 +99,35 @@ def load(folder: Path, keys: MacKeys, known: LoadedSession | None = None) -> Loa
     """
     snapshot, journal = folder / SNAPSHOT, folder / JOURNAL
     for _ in range(_TRIES):
-        found = identity(snapshot)
-        if known is not None and (known.snapshot != found or not known.checked):
-            known = None
-        text = b"" if known or not found else content(snapshot) or b""
-        tail = content(journal, known.offset if known else 0)
+        file_identity = identity(snapshot)
+        if old is not None and (old.snapshot != file_identity or not old.checked):
+            old = None
+        text = b"" if old or not file_identity else content(snapshot) or b""
+        tail = content(journal, old.offset if old else 0)
         if tail is None:  # shorter than it was: somebody took lines away
-            known = None
-        elif identity(snapshot) == found:
-            if found is None:
+            old = None
+        elif identity(snapshot) == file_identity:
+            if file_identity is None:
                 if b"\n" in tail:
                     raise faults.damaged(snapshot, "it is gone, and its journal is there")
                 return None
-            return _with_lines(known or _parsed(snapshot, text, found, keys), journal, tail, keys)
+            return _with_lines(
+                old or _parsed(snapshot, text, file_identity, keys), journal, tail, keys
+            )
     raise faults.damaged(snapshot, "it is replaced again and again while it is read")
 
 
 def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> LoadedSession:
     try:
         record = from_json(text)
-        if (found := record.pop("format")) not in (_OLDER_FORMAT, FORMAT):
-            raise faults.newer(path, found, FORMAT)
+        if (format_ := record.pop("format")) not in (_OLDER_FORMAT, FORMAT):
+            raise faults.newer(path, format_, FORMAT)
         record.pop("mac", None)
         account, user, session = (str(record.pop(name)) for name in _KEY)
-        kept = StoredSession(SessionHead())
+        state = StoredSession(SessionHead())
         with sealing.of_session((account, user, session)):
-            absorb(kept, record)
-        if not kept.head.version:
+            absorb(state, record)
+        if not state.head.version:
             raise KeyError("head")
     except _NO_RECORD as error:
         raise faults.damaged(path, _where(error)) from None
@@ -134,9 +136,9 @@ def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loade
     last = stands[1].decode() if stands else ""
     wrong, mac_key = "", keys(key)
     bare = text[: stands.start()] + b"\n}\n" if stands else text
-    if mac_key is not None and (found == FORMAT or last) and mac(mac_key, "", bare) != last:
-        wrong = f"{SNAPSHOT} of version {kept.head.version}"
-    return LoadedSession(key, kept, identity, mac=last, wrong=wrong, checked=mac_key is not None)
+    if mac_key is not None and (format_ == FORMAT or last) and mac(mac_key, "", bare) != last:
+        wrong = f"{SNAPSHOT} of version {state.head.version}"
+    return LoadedSession(key, state, identity, mac=last, wrong=wrong, checked=mac_key is not None)
 
 
 def _with_lines(loaded: LoadedSession, path: Path, tail: bytes, keys: MacKeys) -> LoadedSession:
@@ -185,35 +187,35 @@ def _where(error: Exception) -> str:
 
 
 def write(
-    folder: Path, key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes
+    folder: Path, key: Key, old: LoadedSession | None, state: StoredSession, mac_key: bytes
 ) -> LoadedSession:
     """Put the session's new state to its files; the caller holds its lock and has loaded `old`."""
     if old is None or old.torn or old.passed or not old.mac:
-        return write_snapshot(folder, key, old, kept, mac_key)
+        return write_snapshot(folder, key, old, state, mac_key)
     with sealing.of_session(key):
-        text = to_json(difference(old.kept, kept)).encode()
-    made = mac(mac_key, old.mac, text)
-    line = text[:-1] + b',"mac":"%s"}\n' % made.encode()
+        text = to_json(difference(old.kept, state)).encode()
+    new_mac = mac(mac_key, old.mac, text)
+    line = text[:-1] + b',"mac":"%s"}\n' % new_mac.encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
-        return write_snapshot(folder, key, old, kept, mac_key)
+        return write_snapshot(folder, key, old, state, mac_key)
     with open(folder / JOURNAL, "ab", buffering=0, opener=opener) as file:
         write_all(file, line)
-    return replace(old, kept=kept, offset=old.offset + len(line), mac=made, wrong="")
+    return replace(old, kept=state, offset=old.offset + len(line), mac=new_mac, wrong="")
 
 
 def write_snapshot(
-    folder: Path, key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes
+    folder: Path, key: Key, old: LoadedSession | None, state: StoredSession, mac_key: bytes
 ) -> LoadedSession:
     """Replace the snapshot and begin a new journal."""
     path = folder / SNAPSHOT
     draft = folder / _DRAFT
     names: Data = dict(zip(_KEY, key, strict=True))
     with sealing.of_session(key):
-        text = page({"format": FORMAT, **names, **difference(NOTHING, kept)})
-    made = mac(mac_key, "", text)
+        text = page({"format": FORMAT, **names, **difference(NOTHING, state)})
+    new_mac = mac(mac_key, "", text)
     try:
         with open(draft, "wb", buffering=0, opener=opener) as file:
-            write_all(file, text.removesuffix(b"\n}\n") + b',\n"mac": "%s"\n}\n' % made.encode())
+            write_all(file, text.removesuffix(b"\n}\n") + b',\n"mac": "%s"\n}\n' % new_mac.encode())
             if old is not None:  # not even a power failure may take what was there before
                 os.fsync(file.fileno())
         move(draft, path)
@@ -223,22 +225,24 @@ def write_snapshot(
         raise
     with suppress(OSError):  # else its lines are passed over, as of before
         _empty_journal(folder)
-    found = identity(path)
-    return LoadedSession(key, kept, found or (0, 0, 0), mac=made, checked=True)
+    file_identity = identity(path)
+    return LoadedSession(key, state, file_identity or (0, 0, 0), mac=new_mac, checked=True)
 
 
-def with_verdict(old: LoadedSession | None, kept: StoredSession) -> None:
+def with_verdict(old: LoadedSession | None, state: StoredSession) -> None:
     """Have the session's new state say what was found of the one before, lest it be forgotten."""
     if old is None:
         return
     if old.mac:
-        kept.forged = kept.forged or old.wrong
+        state.forged = state.forged or old.wrong
     elif not old.kept.events and old.kept.has_content:  # older releases had a log, too
-        kept.forged = kept.forged or f"version {old.kept.head.version}, whose log was taken away"
+        state.forged = state.forged or f"version {old.kept.head.version}, whose log was taken away"
     elif not all(map(is_older, old.kept.events)):
-        kept.forged = kept.forged or f"version {old.kept.head.version}, whose MACs were taken away"
+        state.forged = (
+            state.forged or f"version {old.kept.head.version}, whose MACs were taken away"
+        )
     else:
-        kept.older = old.kept.head.version
+        state.older = old.kept.head.version
 
 
 def has_remains(folder: Path) -> bool:
@@ -247,11 +251,11 @@ def has_remains(folder: Path) -> bool:
     return (journal is not None and journal[-1] > 0) or (folder / _DRAFT).exists()
 
 
-def remove_remains(folder: Path, found: LoadedSession | None, keys: MacKeys) -> None:
+def remove_remains(folder: Path, old: LoadedSession | None, keys: MacKeys) -> None:
     """Take away what killed writers left and nobody reads; the caller holds the lock."""
     (folder / _DRAFT).unlink(missing_ok=True)
-    if found is not None and (found.torn or found.passed):
-        anew(folder, found, keys)
+    if old is not None and (old.torn or old.passed):
+        anew(folder, old, keys)
         _empty_journal(folder)
 
 
@@ -262,13 +266,13 @@ def key_ids(folder: Path) -> set[str]:
     return set().union(*(sealed_by(from_json(text)) for text in texts))
 
 
-def anew(folder: Path, found: LoadedSession, keys: MacKeys) -> None:
+def anew(folder: Path, old: LoadedSession, keys: MacKeys) -> None:
     """Write the snapshot anew as it is; the caller holds the lock."""
-    mac_key = keys(found.key)
+    mac_key = keys(old.key)
     if mac_key is not None:
-        kept = found.kept.draft()
-        with_verdict(found, kept)
-        write_snapshot(folder, found.key, found, kept, mac_key)
+        state = old.kept.draft()
+        with_verdict(old, state)
+        write_snapshot(folder, old.key, old, state, mac_key)
 
 
 def _empty_journal(folder: Path) -> None:
@@ -312,10 +316,10 @@ def write_all(file: FileIO, data: bytes) -> None:
 def identity(path: Path) -> Identity | None:
     """Which file is at the path now; `None` if there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def content(path: Path, offset: int = 0) -> bytes | None:

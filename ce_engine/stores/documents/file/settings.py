@@ -49,9 +49,9 @@ class SettingsFiles:
         if identity is None:
             return {}
         with self._mutex:
-            known = self._cache.get(path)
-        if known is not None and known[0] == identity:
-            return known[1]
+            entry = self._cache.get(path)
+        if entry is not None and entry[0] == identity:
+            return entry[1]
         owned = self._load(path, owner)
         with self._mutex:
             self._cache[path] = identity, owned
@@ -82,10 +82,10 @@ class SettingsFiles:
         if not _is_there(folder / FILE):
             return 0
         with self._shelf.locked(folder, deadline):
-            stored = self._readable(folder, owner)[1]
-            if isinstance(stored, MigrationError):
-                raise stored
-            if isinstance(stored, ContextEngineError):
+            settings = self._readable(folder, owner)[1]
+            if isinstance(settings, MigrationError):
+                raise settings
+            if isinstance(settings, ContextEngineError):
                 (folder / FILE).unlink()
                 return 1
         return self.change(owner, owner_settings.emptied, deadline)
@@ -93,27 +93,27 @@ class SettingsFiles:
     def of_all(self) -> dict[Owner, Owned]:
         """The settings of all owners whose files can be read: `damaged` names the others."""
         return {
-            owner: setting_macs.owned_of(self._key_of(owner), stored)
-            for owner, stored in self.stored().items()
-            if not isinstance(stored, ContextEngineError)
+            owner: setting_macs.owned_of(self._key_of(owner), settings)
+            for owner, settings in self.stored().items()
+            if not isinstance(settings, ContextEngineError)
         }
 
     def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the files that no list has; each is named."""
-        found = self.stored(account_id, user_id).values()
-        return [str(stored) for stored in found if isinstance(stored, ContextEngineError)]
+        results = self.stored(account_id, user_id).values()
+        return [str(result) for result in results if isinstance(result, ContextEngineError)]
 
     def stored(
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[Owner, Stored | ContextEngineError]:
         """What owners' files have, with its MACs; of a file that cannot be read, what is wrong with it."""
-        found: dict[Owner, Stored | ContextEngineError] = {}
+        settings_by_owner: dict[Owner, Stored | ContextEngineError] = {}
         for folder in self._shelf.users(account_id, user_id):
             if _is_there(folder / FILE):
                 names = _id_of(folder.parent, account_id), _id_of(folder, user_id)
-                owner, stored = self._readable(folder, names)
-                found[owner] = stored
-        return found
+                owner, settings = self._readable(folder, names)
+                settings_by_owner[owner] = settings
+        return settings_by_owner
 
     def _readable(self, folder: Path, names: Owner) -> tuple[Owner, Stored | ContextEngineError]:
         """A file among many, or what is wrong with it, under these names: that ends no list of the others."""
@@ -133,8 +133,8 @@ class SettingsFiles:
             return owner, faults.explain(error, self._shelf.root)
 
     def _load(self, path: Path, owner: Owner) -> Owned:
-        stored = _stored(path, owner)
-        return setting_macs.owned_of(self._key_of(owner), stored) if stored else {}
+        settings = _stored(path, owner)
+        return setting_macs.owned_of(self._key_of(owner), settings) if settings else {}
 
     def reseal(self, key_id: str, deadline: float) -> int:
         """Write files anew whose values are not under the key that seals now; how many values were not.
@@ -142,8 +142,8 @@ class SettingsFiles:
         What cannot be read is left as it is: `damaged` names it.
         """
         count = 0
-        for owner, stored in self.stored().items():
-            if isinstance(stored, ContextEngineError):
+        for owner, settings in self.stored().items():
+            if isinstance(settings, ContextEngineError):
                 continue
             folder = self._folder(owner)
             with self._shelf.locked(folder, deadline):
@@ -176,9 +176,13 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _id_of(folder: Path, wanted: str | None) -> str:
+def _id_of(folder: Path, wanted_id: str | None) -> str:
     """The id that a folder is of, where that can be known: its name else."""
-    ids = [each for each in (wanted, "") if each is not None and safe(each) == folder.name]
+    ids = [
+        candidate
+        for candidate in (wanted_id, "")
+        if candidate is not None and safe(candidate) == folder.name
+    ]
     return ids[0] if ids else folder.name
 
 

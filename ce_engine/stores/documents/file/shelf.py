@@ -58,10 +58,10 @@ class Shelf:
     def read(self, scope: Scope) -> StoredSession | None:
         """The session; `None` if there is none yet, but could be."""
         folder = folder_of(self.root, scope.key)
-        found = self._load(folder)
-        if found is None and not self.root.is_dir():
+        session = self._load(folder)
+        if session is None and not self.root.is_dir():
             self._check_parent()
-        return found.kept if found else None
+        return session.kept if session else None
 
     def change(
         self,
@@ -73,15 +73,15 @@ class Shelf:
         folder = folder_of(self.root, scope.key)
         with self.locked(folder, deadline):
             old = self._load(folder)
-            kept, result = change(old.kept if old else None)
+            state, result = change(old.kept if old else None)
             mac_key = self._keys(scope.key)
-            if kept is not None and mac_key is not None:
-                is_deleted = kept.head.is_deleted
-                log.with_verdict(None if is_deleted else old, kept)
-                version = old.kept.head.version + 1 if old else kept.head.version
-                is_whole = result.removed or kept.head.version != version  # a line adds one
+            if state is not None and mac_key is not None:
+                is_deleted = state.head.is_deleted
+                log.with_verdict(None if is_deleted else old, state)
+                version = old.kept.head.version + 1 if old else state.head.version
+                is_whole = result.removed or state.head.version != version  # a line adds one
                 write = log.write_snapshot if is_whole else log.write
-                self._remember(folder, write(folder, scope.key, old, kept, mac_key))
+                self._remember(folder, write(folder, scope.key, old, state, mac_key))
                 _put_last(self.written, folder, None, _KEPT_SESSIONS)
             return result
 
@@ -106,11 +106,11 @@ class Shelf:
     ) -> Iterator[tuple[Key, StoredSession]]:
         for user in self.users(account_id, user_id):
             for folder in _folders(user):
-                found, damage = self._readable(folder)
+                session, damage = self._readable(folder)
                 if damage:
                     self._warn(folder, damage)
-                elif found is not None:
-                    yield found.key, found.kept
+                elif session is not None:
+                    yield session.key, session.kept
         if not self.root.is_dir():
             self._check_parent()
 
@@ -156,9 +156,9 @@ class Shelf:
             if not log.has_remains(folder):
                 continue
             with self.locked(folder, deadline):
-                found, damage = self._readable(folder)
+                session, damage = self._readable(folder)
                 if not damage:
-                    log.remove_remains(folder, found, self._keys)
+                    log.remove_remains(folder, session, self._keys)
 
     def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
         """Write a session anew under the key that seals now; false if it is already."""
@@ -166,37 +166,37 @@ class Shelf:
         if not folder.is_dir():
             return False
         with self.locked(folder, deadline):
-            found = self._load(folder, remember=False)
-            if found is None or log.key_ids(folder) <= {key_id}:
+            session = self._load(folder, remember=False)
+            if session is None or log.key_ids(folder) <= {key_id}:
                 return False
-            log.anew(folder, found, self._keys)
+            log.anew(folder, session, self._keys)
             return True
 
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""
         for folder in self.written:
             with suppress(OSError, ContextEngineError), self.locked(folder, deadline):
-                found = self._load(folder)
-                if found is not None and found.offset:
-                    log.anew(folder, found, self._keys)
+                session = self._load(folder)
+                if session is not None and session.offset:
+                    log.anew(folder, session, self._keys)
         self.written.clear()
 
     def _load(self, folder: Path, *, remember: bool = True) -> log.LoadedSession | None:
         with self._mutex:
-            known = self._cache.get(folder)
-        found = log.load(self.own(folder), self._keys, known)
-        if found is not None and folder_of(self.root, found.key) != folder:
+            old = self._cache.get(folder)
+        session = log.load(self.own(folder), self._keys, old)
+        if session is not None and folder_of(self.root, session.key) != folder:
             raise faults.damaged(folder / log.SNAPSHOT, "it is of another session")
-        if remember or known:
-            self._remember(folder, found)
-        return found
+        if remember or old:
+            self._remember(folder, session)
+        return session
 
-    def _remember(self, folder: Path, found: log.LoadedSession | None) -> None:
+    def _remember(self, folder: Path, session: log.LoadedSession | None) -> None:
         with self._mutex:
-            if found is None:
+            if session is None:
                 self._cache.pop(folder, None)
             else:
-                _put_last(self._cache, folder, found, _KEPT_SESSIONS)
+                _put_last(self._cache, folder, session, _KEPT_SESSIONS)
 
     @contextmanager
     def locked(self, folder: Path, deadline: float) -> Iterator[None]:

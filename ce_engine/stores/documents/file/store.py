@@ -107,8 +107,8 @@ class FileStore(DocumentStore):
 
     async def version(self, scope: Scope) -> Versions:
         def look() -> Versions:
-            mine = self._settings.read(owned.owner_of(scope))
-            return versions(self._shelf.read(scope), mine, scope)
+            settings = self._settings.read(owned.owner_of(scope))
+            return versions(self._shelf.read(scope), settings, scope)
 
         return await self._run(self._readers, look)
 
@@ -147,8 +147,8 @@ class FileStore(DocumentStore):
         limit: int | None = None,
     ) -> list[SessionInfo]:
         def look() -> list[SessionInfo]:
-            found = self._shelf.of_account(account_id, user_id)
-            return listed(found, user_id, ephemeral, since, limit)
+            sessions = self._shelf.of_account(account_id, user_id)
+            return listed(sessions, user_id, ephemeral, since, limit)
 
         return await self._run(self._readers, look)
 
@@ -178,8 +178,8 @@ class FileStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look() -> dict[tuple[str, str, str], SettingsCheck]:
-            stored = self._settings.stored(account_id, user_id)
-            return setting_macs.checks_of_owners(self._secret.read, stored)
+            settings = self._settings.stored(account_id, user_id)
+            return setting_macs.checks_of_owners(self._secret.read, settings)
 
         return await self._run(self._readers, look)
 
@@ -263,19 +263,19 @@ class FileStore(DocumentStore):
             self._readers.reset(self._hands[1:])
 
 
-def _checked(found: LoadedSession | None) -> ContentCheck | None:
+def _checked(session: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's files say."""
-    if found is None:
+    if session is None:
         return None
-    kept = found.kept
-    with_verdict(found, kept)
-    things = (kept.messages, kept.evidence, kept.calls, kept.usages, kept.turns, kept.tasks)
+    state = session.kept
+    with_verdict(session, state)
+    things = (state.messages, state.evidence, state.calls, state.usages, state.turns, state.tasks)
     rows = sum(map(len, things))
-    if not found.checked:
+    if not session.checked:
         return ContentCheck(unverified=("content: the secret cannot be read",))
-    wrong = (f"not what was written: {kept.forged}",) if kept.forged else ()
-    older = f"content up to version {kept.older}: an older release wrote it, without MACs"
-    return ContentCheck(0 if wrong or kept.older else rows, wrong, (older,) if kept.older else ())
+    wrong = (f"not what was written: {state.forged}",) if state.forged else ()
+    older = f"content up to version {state.older}: an older release wrote it, without MACs"
+    return ContentCheck(0 if wrong or state.older else rows, wrong, (older,) if state.older else ())
 
 
 class _Secret:

@@ -23,8 +23,8 @@ def weaknesses(link: Link) -> list[tuple[str, str]]:
     def look(client: Redis) -> list[tuple[str, str]]:
         weak = [] if client.info("persistence")["aof_enabled"] else [_LOG]
         policy = client.info("memory")["maxmemory_policy"]
-        kept = "noeviction" if link.place.expire_ms else ("noeviction", "volatile")
-        if not str(policy).startswith(kept):
+        safe_policies = "noeviction" if link.place.expire_ms else ("noeviction", "volatile")
+        if not str(policy).startswith(safe_policies):
             weak.append((_EVICTION[0].format(policy), _EVICTION[1]))
         return weak
 

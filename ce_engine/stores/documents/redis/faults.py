@@ -56,23 +56,23 @@ def explain(error: exceptions.RedisError, server: str) -> StoreError:
     if isinstance(
         error, exceptions.AuthenticationError | exceptions.AuthenticationWrongNumberOfArgsError
     ):
-        what, cure = _PASSWORD
+        problem, cure = _PASSWORD
     elif (code := _code(error)) in _SAYINGS:
-        what, cure = _SAYINGS[code]
+        problem, cure = _SAYINGS[code]
     elif _has_cause(error, ssl.SSLError):
-        what, cure = _CERTIFICATE
+        problem, cure = _CERTIFICATE
     elif _has_cause(error, FileNotFoundError):
-        what, cure = _NO_FILE
+        problem, cure = _NO_FILE
     elif isinstance(error, exceptions.TimeoutError):
-        what, cure = "does not answer", "See that it runs, and that its host can be reached."
+        problem, cure = "does not answer", "See that it runs, and that its host can be reached."
     elif isinstance(error, exceptions.ConnectionError):
-        what, cure = "cannot be reached", "Start it, or name another: redis://host:6379/0."
+        problem, cure = "cannot be reached", "Start it, or name another: redis://host:6379/0."
     else:
         return StoreError(
             f"the Redis server {server} refused a command ({code or type(error).__name__}); version 6.2 "
             "or newer is needed"
         )
-    return StoreUnavailableError(f"the Redis server {server} {what}. {cure}")
+    return StoreUnavailableError(f"the Redis server {server} {problem}. {cure}")
 
 
 def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -114,10 +114,10 @@ def damaged(server: str, why: object) -> FileDamagedError:
     )
 
 
-def newer(server: str, format_: object, known: int) -> MigrationError:
+def newer(server: str, format_: object, known_format: int) -> MigrationError:
     """Say that a later release wrote a session."""
     return MigrationError(
-        f"the Redis server {server} has a session of format {format_!r}; this release knows {known}. It "
+        f"the Redis server {server} has a session of format {format_!r}; this release knows {known_format}. It "
         "was left as it is: use the release of ce-integrations that wrote it, or a newer one."
     )
 

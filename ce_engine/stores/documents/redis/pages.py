@@ -146,14 +146,14 @@ def load(
             raise faults.newer(server, form, FORMAT)
         if tuple(record.pop(name) for name in _KEY) != key:
             raise faults.damaged(server, "it is of another session")
-        kept = StoredSession(SessionHead())
+        state = StoredSession(SessionHead())
         with sealing.of_session(key):
-            absorb(kept, record)
+            absorb(state, record)
     except (*_NO_RECORD, IndexError) as error:
         raise faults.damaged(server, f"a page: {_where(error)}") from None
     last, is_wrong = _compared(mac_key, "", page)
-    wrong = f"the page of version {kept.head.version}" if is_wrong else ""
-    session = LoadedSession(key, stamp, kept, len(page), 0, last, wrong, mac_key is not None)
+    wrong = f"the page of version {state.head.version}" if is_wrong else ""
+    session = LoadedSession(key, stamp, state, len(page), 0, last, wrong, mac_key is not None)
     return with_lines(session, stamp, texts[2:], mac_key, server)
 
 
@@ -169,28 +169,28 @@ def with_lines(
     Raises:
         FileDamagedError: they do not, or the stamp tells of others.
     """
-    kept, last, wrong = loaded.kept.draft(), loaded.mac, loaded.wrong
+    state, last, wrong = loaded.kept.draft(), loaded.mac, loaded.wrong
     for line in lines:
-        version = kept.head.version
+        version = state.head.version
         try:
             record = from_json(line[_MAC:])
             if record["head"]["version"] != version + 1:
                 raise faults.damaged(server, f"a line is missing after version {version}")
             with sealing.of_session(loaded.key):
-                absorb(kept, record)
+                absorb(state, record)
         except _NO_RECORD as error:
             raise faults.damaged(server, f"after version {version}: {_where(error)}") from None
         last, is_wrong = _compared(mac_key, last, line)
         if is_wrong:
             wrong = wrong or f"the line after version {version}"
-    head, size = kept.head, loaded.line_bytes + sum(map(len, lines))
+    head, size = state.head, loaded.line_bytes + sum(map(len, lines))
     if (stamp.version, stamp.epoch, stamp.is_deleted) != (
         head.version,
         head.epoch,
         head.is_deleted,
     ):
         wrong = wrong or f"the stamp, which tells of version {stamp.version} and not {head.version}"
-    return replace(loaded, stamp=stamp, kept=kept, line_bytes=size, mac=last, wrong=wrong)
+    return replace(loaded, stamp=stamp, kept=state, line_bytes=size, mac=last, wrong=wrong)
 
 
 def follows(loaded: LoadedSession, stamp: Stamp, lines: Sequence[bytes], key: bytes | None) -> bool:
@@ -220,26 +220,28 @@ def _where(error: Exception) -> str:
 
 
 def text_write(
-    key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes, *, anew: bool
+    key: Key, old: LoadedSession | None, state: StoredSession, mac_key: bytes, *, anew: bool
 ) -> TextWrite:
-    """What makes `kept` of what is there; `anew` leaves nothing of that in any byte."""
-    is_deletion = kept.head.is_deleted and old is not None and not old.kept.head.is_deleted
+    """What makes `state` of what is there; `anew` leaves nothing of that in any byte."""
+    is_deletion = state.head.is_deleted and old is not None and not old.kept.head.is_deleted
     if old is not None and not is_deletion:
-        kept.forged = kept.forged or old.wrong
+        state.forged = state.forged or old.wrong
     if old is not None and not anew:
         with sealing.of_session(key):
-            text = _with_mac(mac_key, old.mac, difference(old.kept, kept))
+            text = _with_mac(mac_key, old.mac, difference(old.kept, state))
         if old.line_bytes + len(text) <= max(LINES_BYTES, old.page_bytes):
-            stamp = _stamp(old.stamp.page, old.stamp.lines + 1, kept.head)
+            stamp = _stamp(old.stamp.page, old.stamp.lines + 1, state.head)
             size = old.line_bytes + len(text)
-            new = replace(old, stamp=stamp, kept=kept, line_bytes=size, mac=_mac_of(text), wrong="")
+            new = replace(
+                old, stamp=stamp, kept=state, line_bytes=size, mac=_mac_of(text), wrong=""
+            )
             return TextWrite(new, text, is_page=False)
     names: Data = dict(zip(_KEY, key, strict=True))
     with sealing.of_session(key):
-        record = {"format": FORMAT, **names, **difference(NOTHING, kept)}
+        record = {"format": FORMAT, **names, **difference(NOTHING, state)}
     text = _with_mac(mac_key, "", record)
-    stamp = _stamp(nonce(), 0, kept.head)
-    new = LoadedSession(key, stamp, kept, len(text), 0, _mac_of(text), "", checked=True)
+    stamp = _stamp(nonce(), 0, state.head)
+    new = LoadedSession(key, stamp, state, len(text), 0, _mac_of(text), "", checked=True)
     return TextWrite(new, text, is_page=True)
 
 

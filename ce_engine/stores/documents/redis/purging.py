@@ -41,8 +41,8 @@ def purge(link: Link, timeout_s: float) -> None:
 
 
 def _has_snapshots(client: Redis) -> bool:
-    found = cast("dict[Any, Any]", client.config_get("save"))
-    return any(found.values())
+    settings = cast("dict[Any, Any]", client.config_get("save"))
+    return any(settings.values())
 
 
 def _write_anew(link: Link, write: Callable[[Redis], object], status: str, deadline: float) -> None:

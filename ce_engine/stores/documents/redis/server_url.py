@@ -117,27 +117,29 @@ def place_of(url: str) -> Place:
         raise StoreUrlError(
             f"the redis:// URL is not understood: its host or port. {_EXAMPLE}"
         ) from None
-    shown = masked(url)
+    masked_url = masked(url)
     if not host:
-        raise StoreUrlError(f"{shown!r} names no host. {_EXAMPLE}")
+        raise StoreUrlError(f"{masked_url!r} names no host. {_EXAMPLE}")
     database = parts.path.strip("/") or "0"
     if not (database.isascii() and database.isdigit()) or parts.fragment:
-        raise StoreUrlError(f"{shown!r}: after the host comes the number of a database. {_EXAMPLE}")
+        raise StoreUrlError(
+            f"{masked_url!r}: after the host comes the number of a database. {_EXAMPLE}"
+        )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - set(_OPTIONS)):
         raise StoreUrlError(
-            f"{shown!r}: options after '?' are {', '.join(_OPTIONS)}; found {', '.join(unknown)}"
+            f"{masked_url!r}: options after '?' are {', '.join(_OPTIONS)}; found {', '.join(unknown)}"
         )
     prefix = options.get("prefix", PREFIX)
     if not _SAFE_PREFIX.fullmatch(prefix):
-        raise StoreUrlError(f"{shown!r}: a prefix has letters, digits, '_', '.' and '-' alone")
+        raise StoreUrlError(f"{masked_url!r}: a prefix has letters, digits, '_', '.' and '-' alone")
     connecting = {"host": host, "port": port, "db": int(database)}
-    connecting |= _security(parts, options, shown)
-    expire_ms = 1000 * _expire_s(options["expire"], shown) if "expire" in options else 0
-    return Place(shown, f"{host}:{port}/{database}", connecting, prefix, expire_ms)
+    connecting |= _security(parts, options, masked_url)
+    expire_ms = 1000 * _expire_s(options["expire"], masked_url) if "expire" in options else 0
+    return Place(masked_url, f"{host}:{port}/{database}", connecting, prefix, expire_ms)
 
 
-def _security(parts: SplitResult, options: dict[str, str], shown: str) -> dict[str, Any]:
+def _security(parts: SplitResult, options: dict[str, str], masked_url: str) -> dict[str, Any]:
     """User, password and TLS."""
     names = {"username": parts.username, "password": parts.password}
     security: dict[str, Any] = {name: unquote(text) for name, text in names.items() if text}
@@ -146,15 +148,15 @@ def _security(parts: SplitResult, options: dict[str, str], shown: str) -> dict[s
         security |= {"ssl": True, "ssl_check_hostname": True}
         return security | {_TLS[n]: options[n] for n in _TLS if n in options}
     if tls := [name for name in _TLS if name in options]:
-        raise StoreUrlError(f"{shown!r}: {tls[0]} is for TLS; write rediss://")
+        raise StoreUrlError(f"{masked_url!r}: {tls[0]} is for TLS; write rediss://")
     return security
 
 
-def _expire_s(text: str, shown: str) -> int:
-    read = _TIME.fullmatch(text)
-    seconds = int(read[1]) * _SECONDS[read[2]] if read else 0
+def _expire_s(text: str, masked_url: str) -> int:
+    match = _TIME.fullmatch(text)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
     if not 0 < seconds <= _LONGEST_S:
         raise StoreUrlError(
-            f"{shown!r}: expire is a number of seconds, or one with s, m, h or d: expire=7d"
+            f"{masked_url!r}: expire is a number of seconds, or one with s, m, h or d: expire=7d"
         )
     return seconds

@@ -48,8 +48,8 @@ class OwnersPages:
         if stamp is None:
             return {}
         with self._mutex:
-            known = self._cache.get(owner)
-        return known[1] if known and known[0] == stamp else self._load(link, owner)[1]
+            entry = self._cache.get(owner)
+        return entry[1] if entry and entry[0] == stamp else self._load(link, owner)[1]
 
     def read_now(self, link: Link, owner: Owner) -> Owned:
         """The owner's settings."""
@@ -58,34 +58,34 @@ class OwnersPages:
     def of_all(self, link: Link) -> dict[Owner, Owned]:
         """What all owners set, but for what cannot be read; it looks at every key of the database."""
         return {
-            owner: setting_macs.owned_of(self._key_of(owner), stored)
-            for owner, stored in self.stored(link).items()
-            if not isinstance(stored, ContextEngineError)
+            owner: setting_macs.owned_of(self._key_of(owner), settings)
+            for owner, settings in self.stored(link).items()
+            if not isinstance(settings, ContextEngineError)
         }
 
     def damaged(self, link: Link, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the settings that no list has; each is named."""
         return [
-            f"settings of user {user!r}: {stored}"
-            for (_, user), stored in self.stored(link, account_id, user_id).items()
-            if isinstance(stored, ContextEngineError)
+            f"settings of user {user!r}: {result}"
+            for (_, user), result in self.stored(link, account_id, user_id).items()
+            if isinstance(result, ContextEngineError)
         ]
 
     def stored(
         self, link: Link, account_id: str | None = None, user_id: str | None = None
     ) -> dict[Owner, Stored | ContextEngineError]:
         """What the server has of owners, with its MACs; of what cannot be read, what is wrong with it."""
-        found: dict[Owner, Stored | ContextEngineError] = {}
+        settings_by_owner: dict[Owner, Stored | ContextEngineError] = {}
         for owner in self._owners(link):
             if account_id not in (None, owner[0]) or user_id not in (None, owner[1]):
                 continue
             try:
-                found[owner] = _stored(
+                settings_by_owner[owner] = _stored(
                     owner, link.texts(self._place.owner(owner)), self._place.server
                 )
             except (FileDamagedError, MigrationError) as error:
-                found[owner] = error
-        return found
+                settings_by_owner[owner] = error
+        return settings_by_owner
 
     def _owners(self, link: Link) -> list[Owner]:
         names = map(self._place.owner_of, link.scan(f"{self._place.owners}*"))
@@ -139,8 +139,8 @@ class OwnersPages:
         texts = link.texts(self._place.owner(owner))
         if not texts:
             return b"", {}
-        stored = _stored(owner, texts, self._place.server)
-        owned = setting_macs.owned_of(self._key_of(owner), stored)
+        settings = _stored(owner, texts, self._place.server)
+        owned = setting_macs.owned_of(self._key_of(owner), settings)
         with self._mutex:
             self._cache[owner] = texts[0], owned
             while len(self._cache) > _KEPT_OWNERS:

@@ -106,13 +106,13 @@ class Shelf:
         self.check_secret(link)
         while True:
             old = self.load(link, key)
-            kept, result = change(old.kept if old else self._remains(key))
+            state, result = change(old.kept if old else self._remains(key))
             mac_key = self._keys(key)
-            if kept is None or mac_key is None:
+            if state is None or mac_key is None:
                 return result
             anew = bool(result.removed)
             if self._put(
-                link, old, pages.text_write(key, old, kept, mac_key, anew=anew), mark=anew
+                link, old, pages.text_write(key, old, state, mac_key, anew=anew), mark=anew
             ):
                 return result
             self._pause(deadline)
@@ -138,15 +138,15 @@ class Shelf:
     def damaged(self, link: Link, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each is named."""
         names = () if account_id is None else (account_id,)
-        found = []
+        problems = []
         for name, texts in link.all_texts(link.scan(self.place.pattern(*names))):
             key = self.place.key_of(name)
             try:
                 if key is not None and user_id in (None, key[1]):
                     pages.load(key, texts, self._keys(key), self.place.server)
             except _UNREADABLE as error:
-                found.append(_said(key, error))
-        return found
+                problems.append(_said(key, error))
+        return problems
 
     def _warn(self, key: Key, error: Exception) -> None:
         """Say once of a session that it is left out of lists."""
@@ -165,14 +165,14 @@ class Shelf:
         """The session as it is now, and whether some of what was seen of it is lost."""
         server, name, mac_key = self.place.server, self.place.session(key), self._keys(key)
         with self._mutex:
-            known = self._cache.get(key)
-        if known is not None:
-            first, *lines = link.texts(name, 2 + known.stamp.lines) or (None,)
+            old = self._cache.get(key)
+        if old is not None:
+            first, *lines = link.texts(name, 2 + old.stamp.lines) or (None,)
             stamp = None if first is None else Stamp.parse(first, server)
-            if stamp == known.stamp:
-                return known, False
-            if stamp and pages.follows(known, stamp, lines, mac_key):
-                return self._remember(pages.with_lines(known, stamp, lines, mac_key, server)), False
+            if stamp == old.stamp:
+                return old, False
+            if stamp and pages.follows(old, stamp, lines, mac_key):
+                return self._remember(pages.with_lines(old, stamp, lines, mac_key, server)), False
         texts = link.texts(name)
         session = pages.load(key, texts, mac_key, server)
         if session is None:
@@ -198,12 +198,12 @@ class Shelf:
         if mac_key is None or watermark is None:
             self._remember(session)
             return True
-        kept = session.kept
+        state = session.kept
         # What was deleted may hold what somebody put there since: it is not signed.
-        kept = kept.emptied(Scope.of_stored(*key)) if kept.head.is_deleted else kept.draft()
-        kept.head.version = max(kept.head.version, watermark.stamp.version) + 1
-        kept.head.epoch = max(kept.head.epoch, watermark.stamp.epoch) + 1
-        return self._put(link, session, pages.text_write(key, session, kept, mac_key, anew=True))
+        state = state.emptied(Scope.of_stored(*key)) if state.head.is_deleted else state.draft()
+        state.head.version = max(state.head.version, watermark.stamp.version) + 1
+        state.head.epoch = max(state.head.epoch, watermark.stamp.epoch) + 1
+        return self._put(link, session, pages.text_write(key, session, state, mac_key, anew=True))
 
     def _put(
         self, link: Link, old: LoadedSession | None, new: pages.TextWrite, *, mark: bool = False

@@ -188,8 +188,8 @@ class RedisStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look(link: Link) -> dict[tuple[str, str, str], SettingsCheck]:
-            stored = self._settings.stored(link, account_id, user_id)
-            return setting_macs.checks_of_owners(lambda: self.secret, stored)
+            settings = self._settings.stored(link, account_id, user_id)
+            return setting_macs.checks_of_owners(lambda: self.secret, settings)
 
         return await self._run(self._readers, look)
 
@@ -318,8 +318,8 @@ def _checked(session: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's texts say."""
     if session is None:
         return None
-    kept, forged = session.kept, session.kept.forged or session.wrong
-    things = (kept.messages, kept.evidence, kept.calls, kept.usages, kept.turns, kept.tasks)
+    state, forged = session.kept, session.kept.forged or session.wrong
+    things = (state.messages, state.evidence, state.calls, state.usages, state.turns, state.tasks)
     if not session.checked:
         return ContentCheck(unverified=(f"content: {secret.VARIABLE} is not set",))
     if forged:

@@ -23,8 +23,8 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
 
 def config(connection: Connection | None = None) -> Config:
     """Alembic's configuration for the revisions in this package."""
-    found = Config()
-    found.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    found.set_main_option("path_separator", "os")
-    found.attributes["connection"] = connection
-    return found
+    configuration = Config()
+    configuration.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    configuration.set_main_option("path_separator", "os")
+    configuration.attributes["connection"] = connection
+    return configuration

@@ -59,9 +59,9 @@ def upgrade() -> None:
     driver.create_function("ce_short", 1, _short, deterministic=True)
     driver.create_function("ce_packed", 1, _packed, deterministic=True)
     for table, (texts, data) in CHANGED.items():
-        made = [f"{name} = ce_short({name})" for name in texts.split()]
-        made += [f"{name} = ce_packed({name})" for name in data.split()]
-        op.execute(sa.text(f"UPDATE {table} SET {', '.join(made)}"))  # noqa: S608 - names of ours
+        assignments = [f"{name} = ce_short({name})" for name in texts.split()]
+        assignments += [f"{name} = ce_packed({name})" for name in data.split()]
+        op.execute(sa.text(f"UPDATE {table} SET {', '.join(assignments)}"))  # noqa: S608 - names of ours
         options = {"sqlite_with_rowid": False} if table == "ce_events" else {}
         with op.batch_alter_table(table, recreate="always", table_kwargs=options) as batch:
             for name in f"{texts} {data}".split():
