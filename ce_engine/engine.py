@@ -252,17 +252,11 @@ class Engine(
                 config = owned.budgeted(config)
             else:
                 degraded.append(BackpressureError.code)
-            session_context = await self._session_context(call, view)
+            context = await self._session_context(call, view)
             model = call.model_hint or config.model_hint
             counter = Counter(self.estimator, model, config.provider_hint)
             collected = self._collector.collect(
-                call,
-                config,
-                view,
-                owned=owned,
-                fetched=fetched,
-                kept=session_context,
-                count=counter.text,
+                call, config, view, owned=owned, fetched=fetched, kept=context, count=counter.text
             )
             records = self._records(view, call.scope, call.framework, config, call.tags)
             records.begin(degraded, collected)

@@ -282,26 +282,22 @@ class PastSession:
             counter: counts rules whose text of then is not there as that was counted.
         """
         now = {m.id: m for m in collected.materials}
-        archived_macs = self.archive.get("materials", ())
-        stored_materials = {
-            name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()
-        }
+        macs = self.archive.get("materials", ())
+        texts = {name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()}
         materials, rules = [], 0
-        for name, mac in archived_macs:
+        for name, mac in macs:
             if is_rule(name) and self.fingerprinter.key_id == self.state.head.key_id:
                 rules += 1
-                rule = rule_of_then(
-                    name, mac, now.get(name), stored_materials.get(name), self.fingerprinter
-                )
+                rule = rule_of_then(name, mac, now.get(name), texts.get(name), self.fingerprinter)
                 materials.append(rule)
                 continue
-            same = (source[name] for source in (now, stored_materials) if name in source)
+            same = (source[name] for source in (now, texts) if name in source)
             exact = (m for m in same if material_mac(self.fingerprinter, m) == mac)
-            material = next(exact, stored_materials.get(name))
+            material = next(exact, texts.get(name))
             if material is not None:
                 materials.append(material)
         redacted = sum(
-            material_mac(self.fingerprinter, m) not in dict(archived_macs).values()
+            material_mac(self.fingerprinter, m) not in dict(macs).values()
             for m in materials
             if m.text not in GONE
         )
@@ -312,16 +308,12 @@ class PastSession:
                 "RULES",
                 f"rules changed or deleted since: {changed} of {rules}; what says so stands in the place of each text",
             )
-        if len(materials) < len(archived_macs) and not is_told:
-            missing = len(archived_macs) - len(materials)
-            self.say(
-                "MATERIALS",
-                f"{missing} of {len(archived_macs)} materials are gone or changed since",
-            )
+        if len(materials) < len(macs) and not is_told:
+            missing = len(macs) - len(materials)
+            self.say("MATERIALS", f"{missing} of {len(macs)} materials are gone or changed since")
         if redacted and not is_told:
             self.say(
-                "MATERIALS",
-                f"{redacted} of {len(archived_macs)} materials are there as stored: redacted",
+                "MATERIALS", f"{redacted} of {len(macs)} materials are there as stored: redacted"
             )
         return materials
 

@@ -493,16 +493,20 @@ class _Assembly:
             most = left - int(free * (1 - share))
             near, nomination = new, self._nominate(new, query, most, is_bought=True)
             nomination.missed = False  # for what may be needed, nothing gives way
+        nomination.decisions += self._no_nearer(candidates, near, query)
+        return nomination
+
+    def _no_nearer(
+        self, candidates: Sequence[Candidate], near: Sequence[Candidate], query: str
+    ) -> Iterator[PruneDecision]:
+        """Decisions on what is not near enough beside what goes out; and by what that was measured."""
         pinned = nearest_pinned(candidates, self._pinned, query)
         self.out.near_pin = (pinned.id, pinned.score) if pinned is not None else None
         self.out.near_share = self.policy.near
         there = {candidate.id for candidate in near} | self._pinned
-        sources, locale = self.sources, self.config.locale
-        far = [candidate for candidate in candidates if candidate.id not in there]
-        nomination.decisions += (
-            lost_decision(candidate, sources, locale, NOT_NEARER) for candidate in far
-        )
-        return nomination
+        for candidate in candidates:
+            if candidate.id not in there:
+                yield lost_decision(candidate, self.sources, self.config.locale, NOT_NEARER)
 
     def _nominate(
         self,

@@ -184,9 +184,7 @@ class SessionCosts:
     def _turns(self, cause: str, say: Say) -> str:
         rows = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         turns = sorted(
-            (-cost.more, turn)
-            for turn, _, cost in rows
-            if cost.cause == cause and cost.is_dearer
+            (-cost.more, turn) for turn, _, cost in rows if cost.cause == cause and cost.is_dearer
         )
         if not turns:
             return ""

@@ -240,13 +240,7 @@ def figures(
         tool_calls=sum(call.tool_calls for call in calls),
         tool_errors=sum(call.tool_errors for call in calls),
         evidence_used=len({(call.user, call.session, e) for call in calls for e in call.evidence}),
-        redactions=len(
-            {
-                (call.user, call.session, evidence_id)
-                for call in calls
-                for evidence_id in call.redacted
-            }
-        ),
+        redactions=len({(call.user, call.session, e) for call in calls for e in call.redacted}),
         degradations=sum(codes.values()),
         degradation_codes=dict(sorted(codes.items())),
         counters=_counters(calls),

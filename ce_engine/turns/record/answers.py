@@ -126,39 +126,34 @@ def _record_answer_message(
     counted: tuple[str, int],
 ) -> None:
     view, row = records.view, turn.row
-    answer_row = _answer_row(records, turn, answer, counted, status)
+    reply = _answer_row(records, turn, answer, counted, status)
     if status is not TurnStatus.COMMITTED:
-        answer_row.message.status = str(status)
+        reply.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
-    place = place_answer(
-        view.log,
-        turn.question,
-        recognised(answer_row, answer_row.speaker),
-        agent=agent,
-        since=turn.since,
-    )
+    fresh = recognised(reply, reply.speaker)
+    place = place_answer(view.log, turn.question, fresh, agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
-        records.ingest.untold(answer_row.message.message_id)
+        records.ingest.untold(reply.message.message_id)
         view.answers.add(place.n)
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
         return
-    if (repeated_entry := _repeated(view, turn, answer_row)) is not None:
-        records.ingest.untold(answer_row.message.message_id)
-        row.answer_message_id = view.log[repeated_entry].message_id
+    if (n := _repeated(view, turn, reply)) is not None:
+        records.ingest.untold(reply.message.message_id)
+        row.answer_message_id = view.log[n].message_id
         return
     elder = place.variant_of if place.n is None else place.n
     if elder is not None:
-        answer_row.message.variant_of = view.log[elder].message_id
-    row.answer_message_id = answer_row.message.message_id
+        reply.message.variant_of = view.log[elder].message_id
+    row.answer_message_id = reply.message.message_id
     evidence_id = _record_output(records, turn, answer, used, row.answer_message_id)
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
     default_refs = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
     cited_refs = records.ingest.refs(answer.refs, cited=True)
-    answer_row.message.refs = default_refs if answer.refs is None else cited_refs
-    view.answers.add(records.add_message(answer_row))
+    reply.message.refs = default_refs if answer.refs is None else cited_refs
+    view.answers.add(records.add_message(reply))
     if turn.chunks:
         _tell_finalized(records, turn, status)
 

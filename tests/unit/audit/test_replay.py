@@ -484,5 +484,7 @@ def test_the_parts_of_an_input_add_up_to_it(engine: ContextEngine) -> None:
         actions |= {part.action for part in sent.parts}
         theirs = sum(part.tokens for part in sent.parts)
         rest = report.payload_tokens.get("tools", 0) + report.payload_tokens.get("priming", 0)
-        assert abs(sent.tokens - theirs - rest) < 8, number  # one or two at the seams of a quotation
+        assert abs(sent.tokens - theirs - rest) < 8, (
+            number
+        )  # one or two at the seams of a quotation
     assert {"kept", "extended", "shortened"} <= actions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -67,19 +68,12 @@ async def _page(request: Request, name: str) -> Response:
     # Texts are compared, of whatever length somebody sent: beside other requests, not before them.
     disagreements = await asyncio.to_thread(_disagreements, turns, document, result, answers)
 
-    def address(node: Node) -> str:
-        if node.kind == "evidence":
-            return evidence_url(scope.user_id, scope.session_id, node.id)
-        if node.kind == "message":
-            return trace_url(scope.user_id, scope.session_id, node.id)
-        return turn_url(scope.user_id, scope.session_id, node.turn) if node.turn else ""
-
     return page(
         request,
         "evidence.html",
         scope=scope,
         found=result,
-        svg=Markup(drawing(picture, address, say)),  # noqa: S704 - what was stored is escaped in it
+        svg=Markup(drawing(picture, partial(_address, scope), say)),  # noqa: S704 - what was stored is escaped in it
         left_out=picture.left_out,
         none_quoted=say(QUOTES_NONE) if result.quotes_none else "",
         turn=answers.get(result.id),
@@ -95,6 +89,14 @@ async def _page(request: Request, name: str) -> Response:
         asked_turns=questions,
         **_text(result, document, query.get("part", "")),
     )
+
+
+def _address(scope: Scope, node: Node) -> str:
+    if node.kind == "evidence":
+        return evidence_url(scope.user_id, scope.session_id, node.id)
+    if node.kind == "message":
+        return trace_url(scope.user_id, scope.session_id, node.id)
+    return turn_url(scope.user_id, scope.session_id, node.turn) if node.turn else ""
 
 
 def _words(say: Say) -> dict[str, Any]:
