@@ -25,7 +25,7 @@ from ce_engine.stores.postgres_url import place_of, psycopg_url
 from ce_engine.stores.tables import tables
 from ce_engine.stores.tables.dialect import Run
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
-from ce_engine.stores.tables.vacuuming import Vacuum
+from ce_engine.stores.tables.vacuuming import UNSAMPLED, Vacuum
 
 
 _IS_THERE = (
@@ -108,7 +108,7 @@ class PostgresDatabase:
         if not self._is_current(connection):
             if _revision(connection) is None:
                 tables.metadata.create_all(connection, checkfirst=False)
-                for statement in _OPEN_TURNS:
+                for statement in (*_OPEN_TURNS, *UNSAMPLED):
                     connection.exec_driver_sql(statement)
                 connection.execute(insert(tables.revisions), {"version_num": HEAD})
             else:

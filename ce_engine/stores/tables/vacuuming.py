@@ -43,6 +43,24 @@ WHERE age(xmin) > age('{next}'::xid)
 _FILES = """
 SELECT relname, pg_relation_filenode(oid) FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid)
 """
+_CONTENT = {
+    table.name: [column.name for column in table.columns if isinstance(column.type, tables.Sealed)]
+    for table in tables.metadata.tables.values()
+}
+"""Columns of content, by their tables: the planner needs to know nothing of them."""
+UNSAMPLED = tuple(
+    f"ALTER TABLE {table} " + ", ".join(f"ALTER COLUMN {name} SET STATISTICS 0" for name in columns)
+    for table, columns in _CONTENT.items()
+    if columns
+)
+"""Else ANALYZE copies values of some rows into `pg_statistic`, where a deletion does not reach them."""
+_SAMPLES = """
+SELECT s.tablename, s.attname, format_type(a.atttypid, a.atttypmod)
+FROM pg_stats s JOIN pg_namespace n ON n.nspname = s.schemaname
+JOIN pg_class c ON c.relname = s.tablename AND c.relnamespace = n.oid
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
+WHERE pg_table_is_visible(c.oid)
+"""
 _WAITED = (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled)
 _NAMED = 5
 
@@ -63,10 +81,12 @@ class Vacuum:
             older = self._older()
             # To freeze, the server waits for a page that somebody looks at, and does not pass over it.
             busy = self._is_busy_for(f"VACUUM (FREEZE) {', '.join(_names())}")
+            skipped = len(passed_over)
+            samples = self._forget_samples()
         in_use = (
             "others held a table for 5 s, or it took too long: see what they do" if busy else ""
         )
-        self._say([older, _not_owned(len(passed_over)), in_use])
+        self._say([older, _not_owned(skipped), in_use, samples])
 
     def rewrite(self) -> None:
         """Write all tables anew, each under a lock that nobody else reads or writes beside.
@@ -81,9 +101,10 @@ class Vacuum:
             before = self._files()
             busy = [name for name in _names() if self._is_busy_for(f"VACUUM (FULL, FREEZE) {name}")]
             after = self._files()
+            samples = self._forget_samples()
         same = [name for name in _names() if before[name] == after[name] and name not in busy]
         in_use = f"others hold {', '.join(busy)}, or it takes 5 minutes: stop them" if busy else ""
-        self._say([in_use, _not_owned(len(same))])
+        self._say([in_use, _not_owned(len(same)), samples])
 
     def _say(self, why: Sequence[str]) -> None:
         if reasons := "; ".join(filter(None, why)):
@@ -126,6 +147,26 @@ class Vacuum:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"older transactions keep what they may still see ({', '.join(names[:_NAMED])}{more}): end them"
 
+    def _forget_samples(self) -> str:
+        """Let the server forget values of content that ANALYZE copied, and copy none again; what stays, in words.
+
+        A column that has its own type set anew loses them; the next ANALYZE would keep them where no row is left.
+        """
+        columns = [row for row in self._connection.exec_driver_sql(_SAMPLES) if _is_content(*row)]
+        if not columns:
+            return ""
+        try:
+            anew = (f"ALTER TABLE {t} ALTER COLUMN {c} TYPE {type_}" for t, c, type_ in columns)
+            busy = sum(map(self._is_busy_for, (*UNSAMPLED, *anew)))
+        except DBAPIError as error:
+            if not isinstance(error.orig, errors.InsufficientPrivilege):
+                raise
+            return "its statistics (pg_stats) have values of deleted rows, which their tables' owner can take away"
+        self._is_busy_for(
+            "VACUUM pg_catalog.pg_statistic"
+        )  # a superuser's; it warns others, and passes over
+        return "others held a table for 5 s, whose statistics (pg_stats) stay" if busy else ""
+
     def _is_busy_for(self, statement: str) -> bool:
         """Run it; true where others were in its way for too long."""
         try:
@@ -139,6 +180,10 @@ class Vacuum:
     def _files(self) -> Mapping[str, int]:
         """The number of the file that each table has now."""
         return {row[0]: row[1] for row in self._connection.exec_driver_sql(_FILES)}
+
+
+def _is_content(table: str, column: str, _: str) -> bool:
+    return column in _CONTENT.get(table, ())
 
 
 def _names() -> list[str]:

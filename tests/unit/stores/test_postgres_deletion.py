@@ -163,6 +163,47 @@ def test_one_command_deletes_and_rewrites(url: str) -> None:
     assert CANARY.encode() not in files_of(url)
 
 
+def samples_of(url: str) -> str:
+    """What the server's planner keeps of the tables' values, as anybody who may read them sees it."""
+    with connected(url) as connection:
+        rows = connection.execute(
+            "SELECT most_common_vals::text, histogram_bounds::text FROM pg_stats WHERE schemaname = %s",
+            (schema_of(url),),
+        )
+        return str(rows.fetchall())
+
+
+def test_the_server_samples_no_content(url: str) -> None:
+    with connected(url) as connection:
+        connection.execute("ANALYZE")
+    assert "committed" in samples_of(url)
+    assert "7391" not in samples_of(url)
+
+
+@pytest.mark.parametrize("more", [(), ("--rewrite",)])
+def test_a_deletion_takes_samples_along_that_are_there(url: str, more: tuple[str, ...]) -> None:
+    """As in tables of before, or where an operator turned sampling on; no row is left to sample anew."""
+    with connected(url) as connection:
+        connection.execute("ALTER TABLE ce_messages ALTER COLUMN content SET STATISTICS 100")
+        connection.execute("ANALYZE")
+    assert "7391" in samples_of(url)
+    done = ce("delete", "--user", "ann", "--yes", *more, "--store", url)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "7391" not in samples_of(url)
+    with connected(url) as connection:
+        connection.execute("ANALYZE")
+    assert "7391" not in samples_of(url)
+
+
+def test_samples_that_a_role_cannot_take_away_are_named(url: str, of_app: str) -> None:
+    with connected(url) as connection:
+        connection.execute("ALTER TABLE ce_messages ALTER COLUMN content SET STATISTICS 100")
+        connection.execute("ANALYZE")
+    assert "statistics (pg_stats)" in deleted_by(of_app).bytes_left
+    assert ce("delete", "--rewrite", "--store", url).exit_code == 0
+    assert "7391" not in samples_of(url)
+
+
 def test_a_table_that_somebody_holds_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patient = [each.replace("5000", "200") for each in vacuuming._PATIENT]
     monkeypatch.setattr(vacuuming, "_PATIENT", patient)
