@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
-from ce_engine.errors import SchemaValidationError, ScopeViolationError, StoreError
+from ce_engine.errors import (
+    EncryptionKeyError,
+    SchemaValidationError,
+    ScopeViolationError,
+    StoreError,
+)
 from ce_engine.ports.encryption import ContentCipher
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.arguments import scoped
@@ -103,8 +108,8 @@ class BaseStore(ABC):
         Raises:
             EncryptionKeyError: it has not: what it wrote could not be read with the rest.
         """
-        mark = await self.get_setting(SEALED_BY, MARK)
-        if mark is None and self.encryption is not None:
+        is_sealing = self.encryption is not None
+        if must_be_marked(await self.get_setting(SEALED_BY, MARK), is_sealing=is_sealing):
             self._is_admitted = True
             await self.put_setting(SEALED_BY, MARK, value=True)
 
@@ -322,6 +327,24 @@ class BaseStore(ABC):
 SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
 """An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
 MARK = "sealed"
+
+
+def must_be_marked(mark: Setting | None, *, is_sealing: bool) -> bool:
+    """Whether a store gets the mark now, that its content is sealed.
+
+    Raises:
+        EncryptionKeyError: the mark is there, and readable without a key: somebody put it in the open.
+    """
+    if mark is None:
+        return is_sealing
+    if not is_sealing:
+        raise EncryptionKeyError(
+            "the store is sealed, and the mark that says so stands in the open: somebody who has no key changed "
+            f"it. Set {sealing.VARIABLE} to the store's key, see what `ce verify` says, and delete nothing. Nothing was changed."
+        )
+    return False
+
+
 _WRITING = frozenset({"apply", "put_setting", "reseal", "put_whole"})
 
 

@@ -30,7 +30,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import row_rules, sealing
-from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
+from ce_engine.stores.base import MARK, SEALED_BY, BaseStore, must_be_marked
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, reads, resealing, settings, tables
 from ce_engine.stores.tables.dialect import Database, Run
@@ -356,7 +356,8 @@ class SqlStore(BaseStore):
 
         def first(connection: Connection) -> T:
             secret = self._get_secret
-            if settings.get(connection, SEALED_BY, MARK, secret) is None and is_sealing:
+            mark = settings.get(connection, SEALED_BY, MARK, secret)
+            if must_be_marked(mark, is_sealing=is_sealing):
                 settings.put(connection, SEALED_BY, MARK, True, None, secret)
             return work(connection)
 

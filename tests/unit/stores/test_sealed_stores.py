@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -260,6 +261,36 @@ def test_an_engine_takes_the_key_of_its_configuration(tmp_path: Path) -> None:
     assert WORD.encode() not in bytes_at(url)
     with pytest.raises(ConfigError, match="open_store"):
         create_context_engine(open_store(url), config=config)
+
+
+@KINDS
+async def test_a_mark_that_somebody_opened_lets_nobody_write_without_the_key(
+    kind: str, tmp_path: Path
+) -> None:
+    """It is what keeps a process without the key from writing in the open; its MACs are over what it says."""
+    url = url_of(kind, tmp_path)
+    store = open_store(url, encryption=KEY)
+    await fill(store)
+    await store.close()
+    if kind == "sqlite":
+        with closing(sqlite3.connect(local_path(url))) as file, file:
+            file.execute("UPDATE ce_settings SET value = 'true' WHERE account_id = 'ce:store'")
+    else:
+        files = local_path(url).glob("*/*/settings.json")
+        [file] = [file for file in files if "ce:store" in file.read_text("utf-8")]
+        document = json.loads(file.read_text("utf-8"))
+        document["settings"][0]["value"] = True
+        file.write_text(json.dumps(document), "utf-8")
+    store = open_store(url)
+    with pytest.raises(EncryptionKeyError, match="stands in the open"):
+        await store.append_messages(SCOPE, [Message(role=Role.USER, content="in the open")])
+    with pytest.raises(EncryptionKeyError, match="stands in the open"):
+        await store.put_setting(SCOPE, "constraints", {"text": "in the open"})
+    await store.close()
+    assert b"in the open" not in bytes_at(url)
+    store = open_store(url, encryption=KEY)
+    await store.append_messages(SCOPE, [Message(role=Role.USER, content="with the key")])
+    await store.close()
 
 
 @KINDS

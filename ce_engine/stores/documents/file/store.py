@@ -20,7 +20,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import path_checks, sealing, secret, setting_macs
-from ce_engine.stores.base import MARK, SEALED_BY
+from ce_engine.stores.base import MARK, SEALED_BY, must_be_marked
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
@@ -236,7 +236,8 @@ class FileStore(DocumentStore):
     def _admit_here(self, deadline: float, *, is_sealing: bool) -> None:
         """See that this process has the key of a folder that is sealed."""
         owner = owned.owner_of(SEALED_BY)
-        if owned.found(self._settings.read(owner), SEALED_BY, MARK) is None and is_sealing:
+        mark = owned.found(self._settings.read(owner), SEALED_BY, MARK)
+        if must_be_marked(mark, is_sealing=is_sealing):
             self._settings.change(
                 owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None), deadline
             )

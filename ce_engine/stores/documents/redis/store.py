@@ -18,7 +18,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret, setting_macs
-from ce_engine.stores.base import MARK, SEALED_BY
+from ce_engine.stores.base import MARK, SEALED_BY, must_be_marked
 from ce_engine.stores.documents.base import DocumentStore, Key, listed
 from ce_engine.stores.documents.redis.durability import weaknesses
 from ce_engine.stores.documents.redis.link import Link
@@ -269,8 +269,8 @@ class RedisStore(DocumentStore):
     def _admit_here(self, link: Link, *, is_sealing: bool) -> None:
         """See that this process has the key of what is sealed, under the store's prefix."""
         owner = owned.owner_of(SEALED_BY)
-        there = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
-        if there is None and is_sealing:
+        mark = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
+        if must_be_marked(mark, is_sealing=is_sealing):
             self._settings.change(
                 link, owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None)
             )
