@@ -19,6 +19,7 @@ _LINE = re.compile(
     r"ce-anchor/1 (?P<at>\S+) session=(?P<session>[0-9a-f]{32}) events=(?P<events>\d+) "
     r"head=(?P<head>c\d:[0-9a-f]{40}|-) content=(?P<content>[0-9a-f]{32}|-)"
 )
+_BEGIN = "ce-anchor/"
 _NONE = "-"
 
 
@@ -53,19 +54,20 @@ class Anchor:
 
 
 def anchors_of(text: str) -> list[Anchor]:
-    """The lines of a file of anchors; blank ones and those with a `#` are passed over.
+    """The lines of a file of anchors; blank ones and those with a `#` are passed over, but for an anchor behind it.
 
     Raises:
         ConfigError: a line is none.
     """
     anchors = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or (line.startswith("#") and _BEGIN not in line):
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:
             raise ConfigError(
-                f"line {number} of the anchors is none: they were changed, or cut off"
+                f"line {number} of the anchors is none: they were changed, or cut off. Where a run of `ce verify` broke "
+                "off in it, take that line away"
             )
         words = match.groupdict()
         head, content = (words[name].removesuffix(_NONE) for name in ("head", "content"))

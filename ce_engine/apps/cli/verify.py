@@ -234,8 +234,12 @@ def _compared(
 def _append(file: Path, lines: Sequence[str]) -> None:
     try:
         opener = None if file.exists() else _open_new
-        with open(file, "a", encoding="utf-8", opener=opener) as opened:
-            opened.writelines(f"{line}\n" for line in lines)
+        with open(file, "ab+", opener=opener) as anchors:
+            # Behind a line without its end the first one would be a part of that.
+            last = anchors.seek(0, os.SEEK_END)
+            anchors.seek(max(0, last - 1))
+            begin = b"" if anchors.read(1) in (b"", b"\n") else b"\n"
+            anchors.write(begin + "".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         raise ConfigError(f"{str(file)!r} cannot be appended to: {error}") from error
 

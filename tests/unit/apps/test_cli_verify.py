@@ -150,6 +150,36 @@ def test_anchors_are_printed_for_a_notary(at: tuple[str, ...]) -> None:
 
 
 @pytest.mark.req("B-01")
+@pytest.mark.parametrize("beginning", ["#", "# noted", "ce-anchor/1 2026"])
+def test_who_may_append_to_the_anchors_hides_none_that_follows(
+    at: tuple[str, ...], tmp_path: Path, beginning: str
+) -> None:
+    """A beginning without an end took the next anchor into itself: as a comment nobody missed it."""
+    safe = tmp_path / "anchors.txt"
+    assert ce("verify", "--anchor", str(safe), *at).exit_code == 0
+    with safe.open("a", encoding="utf-8") as anchors:
+        anchors.write(beginning)
+    before = safe.read_text("utf-8")
+    whose = ("--account", OTHER.account_id, "--user", OTHER.user_id)
+    assert ce("delete", "--session", OTHER.session_id, *whose, "--yes", *at).exit_code == 0
+    verified = ce("verify", "--anchor", str(safe), *at)
+    if beginning.startswith("#"):
+        added = safe.read_text("utf-8").removeprefix(f"{before}\n").splitlines()
+        assert added
+        assert all(line.startswith("ce-anchor/1 ") for line in added)
+    else:
+        assert (verified.exit_code, "of the anchors is none" in verified.stderr) == (1, True)
+        assert safe.read_text("utf-8") == before
+
+
+def test_an_anchor_that_was_made_a_comment_is_refused(at: tuple[str, ...], tmp_path: Path) -> None:
+    safe = tmp_path / "anchors.txt"
+    assert ce("verify", "--anchor", str(safe), *at).exit_code == 0
+    safe.write_text(f"# {safe.read_text('utf-8')}", "utf-8")
+    verified = ce("verify", "--anchor", str(safe), *at)
+    assert (verified.exit_code, "line 1 of the anchors is none" in verified.stderr) == (1, True)
+
+
 def test_anchors_that_were_cut_off_are_refused(at: tuple[str, ...], tmp_path: Path) -> None:
     safe = tmp_path / "anchors.txt"
     safe.write_text("ce-anchor/1 2026", "utf-8")
