@@ -36,7 +36,7 @@ def _record(live: Attachment, ingest: Ingest) -> AttachmentRecord:
     return AttachmentRecord(
         kind=ingest.code(live.kind, "file"),
         format=ingest.code(live.format, "") or None,
-        name=ingest.name(live.name) or None,
+        name=ingest.address(live.name) or None,
         width=live.width,
         height=live.height,
         size=live.size,

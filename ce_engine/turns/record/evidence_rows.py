@@ -10,7 +10,7 @@ from ce_engine.config import ContentKind
 from ce_engine.ports.evidence import EvidenceDraft
 from ce_engine.schema.degradation import INGEST_FAILED
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
-from ce_engine.schema.enums import EvidenceType
+from ce_engine.schema.enums import EvidenceType, SourceKind
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.text.redaction.limits import GIVEN_UP
 from ce_engine.text.redaction.pieces import RedactionTally
@@ -92,5 +92,11 @@ def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: RedactionTally
 
 
 def _source(ingest: Ingest, live: EvidenceSource) -> EvidenceSource:
-    uri = ingest.name(live.uri, MAX_URI_CHARS)
-    return EvidenceSource(kind=live.kind, name=ingest.name(live.name), uri=uri)
+    uri = ingest.address(live.uri, MAX_URI_CHARS)
+    of_app = live.kind in _OF_APP
+    name = ingest.name(live.name) if of_app else ingest.address(live.name)
+    return EvidenceSource(kind=live.kind, name=name, uri=uri)
+
+
+_OF_APP = frozenset({SourceKind.TOOL, SourceKind.SKILL, SourceKind.LLM, SourceKind.SYSTEM})
+"""Sources whose names the app chose."""

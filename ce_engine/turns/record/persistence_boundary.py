@@ -218,6 +218,12 @@ class Ingest:
             stored_name = self.names[text] = self._short(text)
         return stored_name[:most]
 
+    def address(self, text: str, most: int = MAX_NAME_CHARS) -> str:
+        """Where a document or a file is, or what it is called: data of it like its metadata, else a name."""
+        if text and self.points_only("metadata"):
+            return self.fingerprinter.mac("address", text).hex()
+        return self.name(text, most)
+
     def _short(self, text: str, *, is_stored: bool = False) -> str:
         clean = encodable(text)
         if not clean or self._limited is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,10 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.audit.access import LISTED
+from ce_engine.schema.call import Attachment
 from ce_engine.schema.times import iso
-from ce_engine.testing.host import HostApp
+from ce_engine.testing.host import HostApp, assistant
+from ce_engine.testing.host import user as user_message
 from tests.hosts.audit_records import Records
 from tests.hosts.cli_host import ce
 from tests.hosts.store_urls import KINDS, store_url
@@ -299,9 +302,13 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         host.ask(OUT, f"Noted: {OUT}")
         run = ToolRun(name="safe", args={"code": OUT}, result=OUT, run_id="r")
         engine.sync.record_tool_run(scope, run)
-        page = RetrievedDoc(OUT, "doc://safe", metadata={"title": OUT})
+        page = RetrievedDoc(OUT, f"https://safes.example/?q={OUT}", metadata={"title": OUT})
         engine.sync.record_retrieval(scope, Retrieval("find", OUT, [page]))
-        prepared = host.ask("What is the code?", "amber-otter-nineteen")
+        picture = replace(
+            user_message("What is the code?"), attachments=(Attachment("file", name=OUT),)
+        )
+        prepared = host.prepare(picture)
+        host.commit(prepared, assistant("amber-otter-nineteen"))
         assert prepared.unchanged
         engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
         engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
@@ -309,7 +316,7 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         used = ModelUsage(model_usage_id="m", provider="p", model="m", total_tokens=7)
         used = used.model_copy(update={"params": {"stop": OUT}, "error": OUT})
         engine.sync.record_model_usage(scope, used)
-        answer = EvidenceSource(kind=SourceKind.USER)
+        answer = EvidenceSource(kind=SourceKind.USER, name=OUT, uri=OUT)
         engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})
         assert engine.sync.flush()
     texts = {}
