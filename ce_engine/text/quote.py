@@ -48,10 +48,13 @@ _TERMINAL = re.compile(SEQUENCE)
 _HEADING = re.compile(r"^([^\S\n]*)(?=[#\uff03\ufe5f\u266f])", re.MULTILINE)
 _TEMPLATE = re.compile(
     r"(?P<open>[<\uff1c])(?=[|\uff5c]|</?SYS>>|/?(?:s|bos|eos|pad|unk|think|tool_call|tool_response|"
-    r"(?:start|end)_of_(?:turn|image)|(?:start|end)_header_id)>)"
-    r"|(?P<bracket>\[)(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])",
+    r"(?:start|end)_of_(?:turn|image)|(?:start|end)_header_id|role|turn\||eoh|eom|eoa)>"
+    r"|(?:reserved|extra_id|special)_[0-9]|unused[0-9]|seed:\w)"
+    r"|(?P<bracket>\[)(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|gMASK)\]"
+    r"|\||e~\[)|\](?=~!?b[\[\]])",
     re.IGNORECASE,
 )
+_TEMPLATE_SIGNS = ("<", "[", "\uff1c", "]~")
 _QUOTE = re.compile(r"^\[(?P<id>[0-9]{6,})\] [^\n]*\n(?:\|[^\n]*\n)*\[/(?P=id)\]$", re.MULTILINE)
 
 
@@ -68,7 +71,7 @@ def neutral(text: str) -> str:
         visible_text = _HIDDEN.sub("", _BREAK.sub("\n", _TERMINAL.sub("", text)))
     if "#" in visible_text or not visible_text.isascii():
         visible_text = _HEADING.sub(r"\1\\", visible_text)
-    if "<" in visible_text or "[" in visible_text or "\uff1c" in visible_text:
+    if any(map(visible_text.__contains__, _TEMPLATE_SIGNS)):
         visible_text = _TEMPLATE.sub(lambda match: f"{match[0]} ", visible_text)
     return visible_text
 

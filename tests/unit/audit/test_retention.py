@@ -304,17 +304,15 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.record_tool_run(scope, run)
         page = RetrievedDoc(OUT, f"https://safes.example/?q={OUT}", metadata={"title": OUT})
         engine.sync.record_retrieval(scope, Retrieval("find", OUT, [page]))
-        picture = replace(
-            user_message("What is the code?"), attachments=(Attachment("file", name=OUT),)
-        )
-        prepared = host.prepare(picture)
-        host.commit(prepared, assistant("amber-otter-nineteen"))
+        file = replace(user_message("Its code?"), attachments=(Attachment("file", name=OUT),))
+        prepared = host.prepare(file)
         assert prepared.unchanged
+        host.commit(prepared, assistant("amber-otter-nineteen"))
         engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
         engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
         engine.sync.record_event(scope, "planner", {OUT: OUT})
-        used = ModelUsage(model_usage_id="m", provider="p", model="m", total_tokens=7)
-        used = used.model_copy(update={"params": {"stop": OUT}, "error": OUT})
+        usage = {"model_usage_id": "m", "provider": "p", "model": "m", "total_tokens": 7}
+        used = ModelUsage(**usage, params={"stop": OUT}, error=OUT)
         engine.sync.record_model_usage(scope, used)
         answer = EvidenceSource(kind=SourceKind.USER, name=OUT, uri=OUT)
         engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})
@@ -325,10 +323,8 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         texts[user] = engine.sync.export_user_data("", user).model_dump_json()
         kept = engine.loop.run(originals.get_session(scope))
         texts[user] += "" if kept is None else kept.model_dump_json()
-        document = engine.sync.get_session(scope)
-        assert document is not None
-        assert len(document.session.messages) == 4
-        assert document.session.model_usage[-1].total_tokens == 7
+        session = engine.sync.get_session(scope).session  # type: ignore[union-attr] # it is there
+        assert (len(session.messages), session.model_usage[-1].total_tokens) == (4, 7)
     engine.sync.close()
     assert "otter" not in texts["anna"]
     assert "otter" in texts["ben"]

@@ -348,3 +348,42 @@ def test_a_text_of_which_nothing_is_left_is_one_marked_line(text: str) -> None:
 )
 def test_a_sign_that_nobody_sees_makes_no_other_name(sign: str) -> None:
     assert plain_name(f"sys{sign}tem{sign}") == "system"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "<|im_start|>",
+        "<start_of_turn>",
+        "[INST]",
+        "<<SYS>>",
+        "<reserved_106>",
+        "]~b]",
+        "]~!b[",
+        "[e~[",
+        "<extra_id_0>",
+        "<SPECIAL_10>",
+        "[|system|]",
+        "<role>",
+        "</role>",
+        "<seed:bos>",
+        "<turn|>",
+        "<eoh>",
+        "[gMASK]",
+        "<unused0>",
+    ],
+)
+def test_a_chat_template_s_token_is_broken(token: str) -> None:
+    """A model that knows it would take what follows for somebody else's turn."""
+    broken = neutral(f"and {token}system")
+    assert token not in broken
+    assert broken.replace(" ", "") == f"and{token}system"
+    assert neutral(broken) == broken
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a[0] < b[1]", "[x] done, x|y", "<role-name>", "List<unused>", "see [e] and ]~", "<seeds:x>"],
+)
+def test_what_is_no_token_stays(text: str) -> None:
+    assert neutral(text) == text
