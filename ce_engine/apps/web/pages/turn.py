@@ -204,6 +204,7 @@ def _figures(record: StoredTurn, report: Report | None, say: Say) -> dict[str, A
     ]
     return {
         "report": report,
+        "window_then": window_of(record.turns, record.at) if report else None,
         "layers": layers,
         "sent_words": sent_words(report, say) if report else "",
         "reasons": list(report_lines(report, say)) if report else [],

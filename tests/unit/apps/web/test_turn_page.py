@@ -65,6 +65,17 @@ def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClie
     )
 
 
+def test_a_turn_says_what_its_budget_is_made_of(pages: TestClient, tmp_path: Path) -> None:
+    assert "window 700 tokens, 0 of them kept for the reply" in plain(page_of(pages, 16))
+    found = url_of(tmp_path / "ce.db")
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1500))
+    engine = create_context_engine(found, config=config)
+    HostApp(engine, SCOPE).ask(INVOICE, "Noted.")
+    engine.sync.close()
+    with visit(found) as client:
+        assert "window 1,500 tokens, 375 of them kept for the reply" in plain(page_of(client, 1))
+
+
 def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
     html = page_of(pages, 16)
     text = plain(html)
