@@ -150,45 +150,55 @@ def test_the_others_of_a_server_are_listed(
         assert doctor("--store", url)["session"][0] == "FAIL"
 
 
+def _put_another_type(url: str, of: str) -> None:
+    place = place_of(url)
+    key = place.session(SPOILT.key) if of == "session" else place.owner(("", "u"))
+    with redis_host.client_of(url) as client:
+        client.delete(key)
+        client.set(key, "x")
+
+
 @pytest.mark.parametrize("of", ["session", "owner"])
-def test_a_key_of_another_type_is_one_users_alone(
-    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_key_of_another_type_takes_no_records_of_others(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One key that somebody put in the place of a list: the server is there for everybody else."""
     with store_url("redis", tmp_path, monkeypatch) as url:
         fill(url)
-        place = place_of(url)
-        key = place.session(SPOILT.key) if of == "session" else place.owner(("", "u"))
-        with redis_host.client_of(url) as client:
-            client.delete(key)
-            client.set(key, "x")
+        _put_another_type(url, of)
         engine = create_context_engine(url, config=PATIENT)
         HostApp(engine, SPOILT).ask("still?", "the call goes on")
         HostApp(engine, OTHERS).ask("and me?", "recorded")
-        with caplog.at_level(logging.WARNING, "ce_engine.stores"):
-            listed = {i.session_id for i in engine.sync.list_sessions(user_id=None)}
         engine.sync.flush(20)
         engine.sync.close()
-        with redis_host.client_of(url) as client:
-            assert client.get(key) == b"x"
         engine = create_context_engine(url, config=PATIENT)
         document = engine.sync.get_session(OTHERS)
+        assert document is not None
         assert [m.content for m in document.session.messages][-2:] == ["and me?", "recorded"]
         engine.sync.close()
+
+
+@pytest.mark.parametrize("of", ["session", "owner"])
+def test_a_key_of_another_type_is_named_and_ends_no_list(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with store_url("redis", tmp_path, monkeypatch) as url:
+        fill(url)
+        _put_another_type(url, of)
+        engine = create_context_engine(url, config=PATIENT)
+        with caplog.at_level(logging.WARNING, "ce_engine.stores"):
+            listed = {i.session_id for i in engine.sync.list_sessions(user_id=None)}
+        engine.sync.close()
+        assert listed == {"first", "last", "s"} | ({"middle"} if of == "owner" else set())
+        assert ("'middle'" in caplog.text) == (of == "session")
         done = ce("verify", "--json", "--store", url)
         assert done.exit_code == 1
         found = json.loads(done.stdout)
-        wrong = {each["session_id"] for each in found["sessions"] if each["wrong"]}
-        if of == "session":
-            assert listed == {"first", "last", "s"}
-            assert (wrong, found["damaged"]) == ({"middle"}, [])
-            assert "'middle'" in caplog.text
-        else:
-            assert listed == {"first", "middle", "last", "s"}
-            assert wrong == set()
-            (rules,) = (each for each in found["settings"] if each["wrong"])
-            assert (rules["user_id"], found["damaged"]) == ("u", [])
-        assert "of another type" in done.stdout
+        wrong = [
+            each.get("session_id", each["user_id"])
+            for each in (*found["sessions"], *found["settings"])
+            if "of another type" in str(each["wrong"])
+        ]
+        assert wrong == (["middle"] if of == "session" else ["u"])
         status, detail, _ = doctor("--store", url)["session"]
         assert status == "FAIL"
         assert "another type" in detail
