@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ def draft_of(root: Path) -> Iterator[Path]:
     place = root.resolve()  # the store's whole folder may be a link
     draft = private_files.draft_path(place, owner())
     with _naming(place):
+        if place.is_mount():  # said before the work, and not after it
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(place))
         private_files.remove_drafts(place, is_gone)
         draft.mkdir(private_files.FOLDER_MODE)
     try:
