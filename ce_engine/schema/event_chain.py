@@ -129,6 +129,7 @@ def verify_log(
         content.rows,
         content.wrong,
         tuple(unverified),
+        uncounted=content.uncounted,
     )
 
 

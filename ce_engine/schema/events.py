@@ -138,12 +138,14 @@ class ContentCheck:
         wrong: what is not what was recorded, in words without content.
         unverified: what nothing can be said of, and why.
         trail: by the number of an event, the MAC of all content that was recorded up to it.
+        uncounted: what is there besides, which nothing reads and no MAC covers.
     """
 
     rows: int = 0
     wrong: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     trail: Mapping[int, str] = field(default_factory=dict)
+    uncounted: tuple[str, ...] = ()
 
 
 NO_MACS = ContentCheck(unverified=("content: this store keeps no MACs of it",))
@@ -162,6 +164,7 @@ class Verification:
         wrong: what else is not what was recorded, in words without content.
         unverified: what nothing can be said of, and why.
         anchor: the line for a file of anchors.
+        uncounted: what is there besides, which nothing reads and no MAC covers.
     """
 
     events: int
@@ -172,13 +175,14 @@ class Verification:
     wrong: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     anchor: str = ""
+    uncounted: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
         """`"tampered"`; else `"unverified"` (in part); else `"deleted"` (intact, but for that) or `"intact"`."""
         if self.tampered_seq is not None or self.wrong:
             return "tampered"
-        if self.unverified or self.unchecked:
+        if self.unverified or self.unchecked or self.uncounted:
             return "unverified"
         return "deleted" if self.deleted else "intact"
 

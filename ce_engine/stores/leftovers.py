@@ -67,7 +67,8 @@ class StoreFiles:
         So are copies that a restore left there which was killed.
         """
         if self._is_folder:
-            return sorted(path for path in self._path.rglob("*") if path.is_file())
+            folders = [self._path, *(path for path, _ in drafts_of(self._path.resolve()))]
+            return [file for folder in folders for file in _files(folder)]
         beside = [self._path.with_name(self._path.name + end) for end in _SIDE_FILES]
         drafts = (path for path, _ in drafts_of(self._path) if path.suffix != ".key")
         return [path for path in (self._path, *beside, *drafts) if path.is_file()]
@@ -78,7 +79,7 @@ class StoreFiles:
         return {value[:MOST] for value in values if len(value) >= LEAST}
 
     def _strings(self) -> Iterator[bytes]:
-        for path in self.paths():
+        for path in _files(self._path):
             yield from _STRING.findall(path.read_bytes())
 
     def _columns(self) -> Iterator[bytes]:
@@ -93,6 +94,10 @@ class StoreFiles:
                         yield from map(_as_stored, row)
         except sqlite3.Error as error:
             raise StoreUnavailableError(f"the store's file cannot be read: {error}") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _as_stored(value: object) -> bytes:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -98,7 +100,22 @@ def draft_path(path: Path, owner: str) -> Path:
 
 
 def drafts_of(path: Path) -> list[tuple[Path, str]]:
-    """The files that were begun for a path and not brought there yet, each with the name of its process."""
+    """What was begun for a path and is not there yet, files and folders, each with the name of its process."""
     drafts = sorted(path.parent.glob(f".{escape(path.name)}.*{_DRAFT}*"))
     names = (draft.name.removeprefix(f".{path.name}.").partition(_DRAFT)[0] for draft in drafts)
     return [(draft, name.replace("@", ":")) for draft, name in zip(drafts, names, strict=True)]
+
+
+def remove_drafts(path: Path, is_gone: Callable[[str], bool]) -> None:
+    """Take away what processes began for a path that surely run no more.
+
+    Raises:
+        OSError: it cannot be taken away.
+    """
+    for draft, process in drafts_of(path):
+        if not is_gone(process):
+            continue
+        if draft.is_dir() and not draft.is_symlink():
+            shutil.rmtree(draft)
+        else:
+            draft.unlink(missing_ok=True)

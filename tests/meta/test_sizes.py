@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11420,
+    "ce_engine/apps": 11455,
     "ce_engine/audit": 4685,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1500,
     "ce_engine/schema": 3140,
     "ce_engine/sessions": 1765,
-    "ce_engine/stores": 8780,
+    "ce_engine/stores": 8880,
     "ce_engine/testing": 2455,
     "ce_engine/text": 5945,
     "ce_engine/turns": 6190,

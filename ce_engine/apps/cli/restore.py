@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from ce_engine.apps.present.output import number, print_json, printable
 from ce_engine.errors import ConfigError, StoreError, StoreUnavailableError
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Standing
-from ce_engine.stores import open_store, secret
+from ce_engine.stores import open_store, private_files, secret
 from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.urls import DEFAULT, local_path, scheme_of
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ce_engine.create import ContextEngine
     from ce_engine.stores.tables import SqlStore
 
+_NAMED = 5
+"""What an error names, of all that could not be copied."""
 File = Annotated[Path, typer.Argument(metavar="FILE", help="What `ce backup` wrote.")]
 
 
@@ -38,6 +40,7 @@ def restore(
 
     The secret that the backup was made with is needed: in CE_SECRET, beside the backup (`--with-secret`), or
     in the key file beside the place where the store is going to be. So is the key of a store that was sealed.
+    What is not whole is not there: the store is put together beside its place, and moved there at the end.
     """
     file, url = file.absolute(), url or DEFAULT
     if not file.is_file():
@@ -49,11 +52,25 @@ def restore(
             f"{str(file)!r} is empty, and no backup: a copy that broke off may have left it. Nothing was "
             "restored. Take it from where it was copied, or restore an older one; `ce backup FILE` makes one"
         )
+    target = local_path(url)
     if scheme_of(url) == "sqlite":
-        restored = _restored_file(file, local_path(url), quiet=quiet or as_json)
+        restored = _restored_file(file, target, quiet=quiet or as_json)
         _tell(url, asyncio.run(restored), as_json=as_json)
-        return
-    tell(asyncio.run(_restored(file, url, quiet=quiet or as_json)), as_json=as_json)
+    else:
+        tell(asyncio.run(_restored(file, target, quiet=quiet or as_json)), as_json=as_json)
+    _tell_drafts(target)
+
+
+def _tell_drafts(target: Path) -> None:
+    """Name what this run could not take away: nobody here knows whether a process of another host runs."""
+    for draft, _ in private_files.drafts_of(target.resolve()):
+        typer.echo(
+            printable(
+                f"left as it is: {draft}, of a restore that still runs, or was killed on another host. If none "
+                "runs, delete it: it is a copy of a backup"
+            ),
+            err=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +151,49 @@ async def _verify_sessions(
     return len(keys), unverified
 
 
-async def _restored(file: Path, url: str, *, quiet: bool) -> CopyReport:
-    target = local_path(url)
-    if target.exists() and any(target.iterdir()):
-        raise ConfigError(
-            f"{str(target)!r} is there already, and is left as it is; name another place"
-        )
+async def _restored(file: Path, target: Path, *, quiet: bool) -> CopyReport:
+    from ce_engine.stores.documents.file.drafts import STORE, draft_of  # noqa: PLC0415
+    from ce_engine.stores.tables.archives import refuse_to_overwrite, snapshot  # noqa: PLC0415
+
+    if not _is_empty_folder(target):
+        refuse_to_overwrite(target)
     value = _secret_of(file, target)
-    async with _archive(file, value) as store:
+    with draft_of(target) as draft:
+        backup, folder = draft / "backup.db", draft / STORE
+        # As with a file: what was verified is what is copied.
+        await asyncio.to_thread(snapshot, file, backup)
+        _give_secret(folder, value)
+        async with _archive(backup, value) as store:
+            engine = patient(store)
+            await _verify_sessions(engine, store, file, quiet=quiet)
+            await _verify_settings(engine, store, file)
+            report = await _copied(store, folder, quiet=quiet)
+        if report.problems:
+            raise StoreError(_summed(report.problems, file))
         _give_secret(target, value)
-        into = open_store(url)
-        try:
-            return await copied(store, into, None, None, quiet=quiet)
-        finally:
-            await into.close()
+    return report
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+async def _copied(store: SqlStore, folder: Path, *, quiet: bool) -> CopyReport:
+    into = open_store("file:" + str(folder).replace("%", "%25").replace("?", "%3F"))
+    try:
+        await into.check()  # a store without sessions has a folder, too
+        return await copied(store, into, None, None, quiet=quiet)
+    finally:
+        await into.close()
+
+
+def _summed(problems: Sequence[str], file: Path) -> str:
+    more = f"; and {number(len(problems) - _NAMED)} more" if len(problems) > _NAMED else ""
+    return (
+        f"{'; '.join(problems[:_NAMED])}{more}. Nothing was restored: `ce restore` into an SQLite store "
+        f"(--store sqlite:///new.db) takes also what an older release wrote, `ce copy sqlite:///{file} TO` copies "
+        "the others."
+    )
 
 
 def _give_secret(target: Path, value: bytes) -> None:

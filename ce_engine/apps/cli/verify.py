@@ -102,7 +102,7 @@ def verify(
     have no MACs. With --json, an object a session with session_id, status (intact,
     deleted, unverified or tampered), events, rows, tampered_seq (the first event that is not what was
     recorded, or is missing), wrong (what else is not), deleted (what was deleted, and when), unverified,
-    unchecked (events whose key is gone) and anchor; without SESSION, `sessions` has them, `settings` an
+    unchecked (events whose key is gone), uncounted (bytes that nothing reads) and anchor; without SESSION, `sessions` has them, `settings` an
     object an owner and project, `damaged` what cannot be read, and `missing` says how many that the anchors
     tell of are not there.
     """
@@ -300,7 +300,7 @@ def _lines(scope: Scope, check: Verification) -> list[str]:
         f"session {scope.session_id}: {verdict} ({number(check.events)} events, {number(check.rows)} rows)"
     ]
     lines += [f"  wrong: {problem}" for problem in check.wrong]
-    lines += [f"  not verified: {problem}" for problem in check.unverified]
+    lines += [f"  not verified: {problem}" for problem in (*check.unverified, *check.uncounted)]
     if check.unchecked:
         lines.append(f"  not verified: {number(check.unchecked)} payloads, whose key is gone")
     lines += [f"  {_named(part)} was deleted at {moment(part.at)} UTC" for part in check.deleted]

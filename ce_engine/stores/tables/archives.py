@@ -38,9 +38,7 @@ def draft_of(path: Path) -> Iterator[Path]:
     Raises:
         ConfigError: something came to this path meanwhile.
     """
-    for old_draft, process in private_files.drafts_of(path):
-        if is_gone(process):
-            old_draft.unlink(missing_ok=True)
+    private_files.remove_drafts(path, is_gone)
     draft = private_files.draft_path(path, owner())
     try:
         yield draft

@@ -21,6 +21,7 @@ from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
 from tests.unit.apps.test_cli_copy import PATIENT, filled, seen
 from tests.unit.audit.forged_store import SCOPE
+from tests.unit.audit.test_manipulations import STRIPPED_ROW
 from tests.unit.stores.test_sealed_stores import KEY, OTHER_KEY, bytes_at, url_of
 
 
@@ -62,14 +63,16 @@ def test_the_secret_stays_out_and_is_asked_for(kind: str, tmp_path: Path) -> Non
     assert seen(target) == seen(url)
 
 
-def test_another_secret_restores_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_another_secret_restores_nothing(kind: str, tmp_path: Path) -> None:
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
     assert ce("backup", str(archive), "--store", url).exit_code == 0
-    (tmp_path / "new.db.key").write_text("ab" * 32)
-    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    target = url_of(kind, tmp_path, "new")
+    local_path(target).with_name(f"{local_path(target).name}.key").write_text("ab" * 32)
+    refused = ce("restore", str(archive), "--store", target)
     assert refused.exit_code == 1
     assert "another secret" in refused.stderr
-    assert not (tmp_path / "new.db").exists()
+    assert not local_path(target).exists()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
@@ -101,8 +104,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (archive.read_bytes(), bytes_at(url)) == before
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
 def test_what_is_restored_is_what_was_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who may write to the place of backups waits until one is verified, and puts another there."""
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
@@ -116,7 +120,7 @@ def test_what_is_restored_is_what_was_verified(
         return found
 
     monkeypatch.setattr(ContextEngine, "verify", swapped)
-    target = url_of("sqlite", tmp_path, "new")
+    target = url_of(kind, tmp_path, "new")
     done = ce("restore", str(archive), "--store", target)
     assert done.exit_code == 0, done.stderr
     monkeypatch.undo()
@@ -177,10 +181,9 @@ def test_a_backup_with_a_forged_rule_is_not_called_verified(
     assert "constraints" in refused.stderr
     assert any(each in refused.stderr for each in ("forged", "not what was set", "is damaged"))
     assert "mallory" not in refused.output
-    if other == "sqlite":
-        assert not local_path(target).exists()
-    else:
-        assert b"mallory" not in bytes_at(target)
+    assert "Nothing was restored" in " ".join(refused.stderr.split())
+    assert not local_path(target).exists()
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
 @pytest.mark.req("B-01", "D-06")
@@ -203,7 +206,8 @@ def test_rules_without_macs_are_restored_and_not_called_verified(tmp_path: Path)
     assert "1 settings copied, 1 of them not verified" in done.stdout
 
 
-def test_a_backup_whose_log_was_taken_away_is_not_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_backup_whose_log_was_taken_away_is_not_restored(kind: str, tmp_path: Path) -> None:
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
     assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
     with closing(sqlite3.connect(archive)) as connection, connection:
@@ -213,23 +217,109 @@ def test_a_backup_whose_log_was_taken_away_is_not_restored(tmp_path: Path) -> No
             "chain_head = '' WHERE id = 1"
         )
         connection.execute("UPDATE ce_messages SET content = 'forged' WHERE session = 1")
-    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    target = url_of(kind, tmp_path, "new")
+    refused = ce("restore", str(archive), "--store", target)
     assert refused.exit_code == 1
     assert "tampered" in refused.stderr
-    assert not (tmp_path / "new.db").exists()
+    assert not local_path(target).exists()
 
 
-def test_a_forged_backup_is_not_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_forged_backup_is_not_restored(kind: str, tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    _spoil(archive, "UPDATE ce_messages SET content = 'forged' WHERE session = 1 AND seq = 1")
+    target = url_of(kind, tmp_path, "new")
+    refused = ce("restore", str(archive), "--store", target)
+    assert refused.exit_code == 1
+    assert "tampered" in refused.stderr
+    assert "Nothing was restored" in " ".join(refused.stderr.split())
+    assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
+
+
+def test_sessions_without_macs_are_restored_into_no_folder(tmp_path: Path) -> None:
+    """A copy makes new MACs: an SQLite store takes them as they are."""
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
     assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
     with closing(sqlite3.connect(archive)) as connection, connection:
-        connection.execute(
-            "UPDATE ce_messages SET content = 'forged' WHERE session = 1 AND seq = 1"
-        )
-    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+        for statement in STRIPPED_ROW:
+            connection.execute(statement.replace("@s", "1"))
+    target = url_of("file", tmp_path, "new")
+    refused = ce("restore", str(archive), "--store", target)
     assert refused.exit_code == 1
-    assert "tampered" in refused.stderr
-    assert not (tmp_path / "new.db").exists()
+    said = " ".join(refused.stderr.split())
+    assert "Nothing was restored" in said
+    assert "sqlite:///" in said
+    assert not local_path(target).exists()
+    done = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_folder_that_is_there_and_empty_takes_a_backup(tmp_path: Path) -> None:
+    """As a package of the system makes it; the one of the store itself may be a link."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    place, link = tmp_path / "place", tmp_path / "link"
+    place.mkdir()
+    link.symlink_to(place)
+    done = ce("restore", str(archive), "--store", f"file:{link}")
+    assert done.exit_code == 0, done.stderr
+    assert link.is_symlink()
+    assert seen(f"file:{link}") == seen(url)
+    before = bytes_at(f"file:{place}")
+    for path in (place, link, archive):
+        refused = ce("restore", str(archive), "--store", f"file:{path}")
+        assert refused.exit_code == 1
+        assert "is there already" in " ".join(refused.stderr.split())
+    assert bytes_at(f"file:{place}") == before
+
+
+_KILLED = """
+import os
+from ce_engine.apps.cli import main
+from ce_engine.stores.documents.file import FileStore
+
+put = FileStore.put_whole
+
+async def put_and_die(self, *args):
+    await put(self, *args)
+    os._exit(9)
+
+FileStore.put_whole = put_and_die
+main()
+"""
+
+
+def test_a_restore_into_a_folder_that_was_killed_leaves_a_draft_that_the_next_removes(
+    tmp_path: Path,
+) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    target = url_of("file", tmp_path, "new")
+    command = [sys.executable, "-c", _KILLED, "restore", str(archive), "--store", target]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 9
+    assert not local_path(target).exists()
+    (left,) = tmp_path.glob(".new*")
+    assert list(left.rglob("session.json"))
+    assert left.stat().st_mode & 0o077 == 0
+    done = ce("restore", str(archive), "--store", target)
+    assert done.exit_code == 0, done.stderr
+    assert seen(target) == seen(url)
+    assert ce("verify", "--store", target).exit_code == 0
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_a_draft_of_another_host_is_left_and_named(tmp_path: Path) -> None:
+    """Nobody here knows whether the restore runs that began it, and a container has a new name each time."""
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    target = url_of("file", tmp_path, "new")
+    left = draft_path(local_path(target), "elsewhere:1:2")
+    left.mkdir()
+    done = ce("restore", str(archive), "--store", target)
+    assert done.exit_code == 0, done.stderr
+    assert left.name in done.stderr.replace("\n", "")
+    assert left.exists()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
@@ -289,3 +379,16 @@ def test_what_a_killed_restore_left_is_searched_for_what_was_deleted_and_goes(
         path.unlink()
     assert ce("restore", str(archive), "--store", url).exit_code == 0
     assert not left.exists()
+
+
+@pytest.mark.req("A-30", "B-08")
+def test_what_a_killed_restore_into_a_folder_left_is_searched_for_what_was_deleted(
+    tmp_path: Path,
+) -> None:
+    url = filled("file", tmp_path)
+    left = draft_path(local_path(url), "elsewhere:1:2")
+    shutil.copytree(local_path(url), left / "store")
+    whose = ["--user", SCOPE.user_id, "--account", SCOPE.account_id, "--store", url]
+    done = ce("delete", "--session", SCOPE.session_id, *whose, "--yes", "--verify")
+    assert done.exit_code == 1
+    assert left.name in done.stdout.replace("\n", "") + done.stderr.replace("\n", "")

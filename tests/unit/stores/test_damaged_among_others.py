@@ -85,6 +85,20 @@ def test_the_others_of_a_folder_are_listed(
     engine.sync.close()
 
 
+@pytest.mark.parametrize("name", ["%ff:u:s", ":u:mi%64dle", "%ED%A0:u:s"])
+def test_a_key_that_no_session_of_ours_has_is_passed_over(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_url("redis", tmp_path, monkeypatch) as url:
+        fill(url)
+        place = place_of(url)
+        with redis_host.client_of(url) as client:
+            for key in (f"{place.sessions}{name}", f"{place.owners}{name.rpartition(':')[0]}"):
+                client.set(key.replace(":u", ":%75"), "x")
+        done = ce("verify", "--store", url)
+        assert done.exit_code == 0, done.output
+
+
 def test_operators_are_told_of_it(tmp_path: Path) -> None:
     root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
     fill(url)
@@ -134,6 +148,60 @@ def test_the_others_of_a_server_are_listed(
         assert [each["session_id"] for each in found["sessions"] if each["wrong"]] == ["middle"]
         assert found["damaged"] == []
         assert doctor("--store", url)["session"][0] == "FAIL"
+
+
+def _put_another_type(url: str, of: str) -> None:
+    place = place_of(url)
+    key = place.session(SPOILT.key) if of == "session" else place.owner(("", "u"))
+    with redis_host.client_of(url) as client:
+        client.delete(key)
+        client.set(key, "x")
+
+
+@pytest.mark.parametrize("of", ["session", "owner"])
+def test_a_key_of_another_type_takes_no_records_of_others(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_url("redis", tmp_path, monkeypatch) as url:
+        fill(url)
+        _put_another_type(url, of)
+        engine = create_context_engine(url, config=PATIENT)
+        HostApp(engine, SPOILT).ask("still?", "the call goes on")
+        HostApp(engine, OTHERS).ask("and me?", "recorded")
+        engine.sync.flush(20)
+        engine.sync.close()
+        engine = create_context_engine(url, config=PATIENT)
+        document = engine.sync.get_session(OTHERS)
+        assert document is not None
+        assert [m.content for m in document.session.messages][-2:] == ["and me?", "recorded"]
+        engine.sync.close()
+
+
+@pytest.mark.parametrize("of", ["session", "owner"])
+def test_a_key_of_another_type_is_named_and_ends_no_list(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with store_url("redis", tmp_path, monkeypatch) as url:
+        fill(url)
+        _put_another_type(url, of)
+        engine = create_context_engine(url, config=PATIENT)
+        with caplog.at_level(logging.WARNING, "ce_engine.stores"):
+            listed = {i.session_id for i in engine.sync.list_sessions(user_id=None)}
+        engine.sync.close()
+        assert listed == {"first", "last", "s"} | ({"middle"} if of == "owner" else set())
+        assert ("'middle'" in caplog.text) == (of == "session")
+        done = ce("verify", "--json", "--store", url)
+        assert done.exit_code == 1
+        found = json.loads(done.stdout)
+        wrong = [
+            each.get("session_id", each["user_id"])
+            for each in (*found["sessions"], *found["settings"])
+            if "of another type" in str(each["wrong"])
+        ]
+        assert wrong == (["middle"] if of == "session" else ["u"])
+        status, detail, _ = doctor("--store", url)["session"]
+        assert status == "FAIL"
+        assert "another type" in detail
 
 
 @pytest.mark.parametrize("kind", ["file", "redis"])

@@ -330,6 +330,15 @@ async def test_a_snapshot_gone_from_beside_its_journal(store: FileStore, root: P
     assert files(root) == before
 
 
+async def bytes_that_do_not_count(store: FileStore) -> list[str]:
+    """How many of the journal's bytes are named so; all else is as it was written."""
+    found = await store.check_content(SCOPE)
+    assert found is not None
+    assert (found.wrong, found.unverified) == ((), ())
+    assert all("do not count" in each for each in found.uncounted)
+    return [" ".join(each.split()[:2]) for each in found.uncounted]
+
+
 async def test_a_torn_line_was_never_answered(store: FileStore, root: Path) -> None:
     for name in ("m1", "m2", "文"):
         await store.apply(SCOPE, message(name))
@@ -341,6 +350,8 @@ async def test_a_torn_line_was_never_answered(store: FileStore, root: Path) -> N
         fresh = open_at(root)
         assert await read_names(fresh) == ["m1", "m2"]
         assert await fresh.version(SCOPE) == (2, 0, 0)
+        rest = end - second
+        assert await bytes_that_do_not_count(fresh) == ([f"{rest} bytes"] if rest else [])
         await fresh.close()
     await store.apply(SCOPE, message("next"))
     await store.upsert_tasks(SCOPE, [Task(task_id="k1", name="do")])
@@ -359,8 +370,26 @@ async def test_killed_between_snapshot_and_journal(store: FileStore, root: Path)
     path.write_bytes(lines)
     again = open_at(root)
     assert await read_names(again) == ["m1", "m2", "m3"]
+    assert await bytes_that_do_not_count(again) == [f"{len(lines)} bytes"]
     await again.apply(SCOPE, message("m4"))
     fresh = open_at(root)
     for one in (again, fresh):
         assert await read_names(one) == ["m1", "m2", "m3", "m4"]
         await one.close()
+    assert await bytes_that_do_not_count(open_at(root)) == []
+
+
+async def test_what_is_being_written_is_no_rest_of_a_killed_writer(
+    store: FileStore, root: Path
+) -> None:
+    """The journal of before is there for a moment with the snapshot that follows it: who verifies waits."""
+    await store.apply(SCOPE, message("m0"))
+    await store.apply(SCOPE, message("m1"))
+    path = of_session(root) / "journal.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole)
+    looking = asyncio.create_task(bytes_that_do_not_count(store))
+    await asyncio.sleep(0.05)
+    assert not looking.done()
+    path.write_bytes(whole)
+    assert await looking == []

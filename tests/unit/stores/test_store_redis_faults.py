@@ -19,9 +19,11 @@ from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import DeleteSession
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.documents.redis import RedisStore, pages, shelf
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.server_url import place_of
+from ce_engine.stores.owner_settings import owner_of
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_deletion import CANARY, deletion, everything
 from ce_engine.testing.store_reading import read_names, read_state
@@ -413,8 +415,31 @@ async def test_what_is_no_session_is_left_as_it_is() -> None:
             assert client.lrange(key, 0, -1) == [stamp, text]
         client.delete(key)
         client.set(key, "somebody's")
-        with pytest.raises(StoreUnavailableError, match=r"somebody else.*another prefix"):
+        with pytest.raises(FileDamagedError, match=r"of another type.*delete its key"):
             await store.apply(SCOPE, message("m2"))
         assert client.get(key) == b"somebody's"
+    await store.close()
+    redis_host.forget(url)
+
+
+@pytest.mark.parametrize("key", ["the secret's", "the seal's"])
+async def test_a_key_of_the_store_itself_that_is_somebody_elses_is_no_sessions_damage(
+    key: str,
+) -> None:
+    """What is handed over waits until it is mended, and no record is given up."""
+    url = redis_host.fresh_url()
+    place = place_of(url)
+    store = RedisStore(url, timeout_s=20)
+    await append("m1")(store)
+    await store.close()
+    name = place.secret_mark if key == "the secret's" else place.owner(owner_of(SEALED_BY))
+    with client_of(url) as client:
+        client.delete(name)
+        client.sadd(name, "x")
+    store = RedisStore(url, timeout_s=20)
+    with pytest.raises(StoreUnavailableError, match=r"somebody else") as told:
+        await store.apply(SCOPE, message("m2"))
+    assert type(told.value) is StoreUnavailableError
+    assert await read_names(store) == ["m1"]
     await store.close()
     redis_host.forget(url)

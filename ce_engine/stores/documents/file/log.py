@@ -66,8 +66,8 @@ class LoadedSession:
 
     Attributes:
         offset: bytes of the journal that are in it.
-        torn: a half line follows them.
-        passed: there are lines that the snapshot has already; what they say may be deleted since.
+        torn: bytes of a half line that follows them.
+        passed: bytes of lines that the snapshot has already; what they say may be deleted since.
         mac: of all that was read; empty for a session of an older release.
         wrong: the first thing that does not fit its MAC.
         checked: whether the MACs could be looked at.
@@ -77,8 +77,8 @@ class LoadedSession:
     kept: StoredSession
     snapshot: Identity
     offset: int = 0
-    torn: bool = False
-    passed: bool = False
+    torn: int = 0
+    passed: int = 0
     mac: str = ""
     wrong: str = ""
     checked: bool = False
@@ -117,6 +117,24 @@ def load(folder: Path, keys: MacKeys, old: LoadedSession | None = None) -> Loade
     raise faults.damaged(snapshot, "it is replaced again and again while it is read")
 
 
+def load_at_rest(folder: Path, keys: MacKeys) -> LoadedSession | None:
+    """The session in a folder once nobody is in the middle of a write; who stays there for long was killed.
+
+    Raises:
+        StoreUnavailableError: a file is damaged.
+        MigrationError: a newer release wrote it.
+    """
+    session, files = None, None
+    for _ in range(_TRIES):
+        now = identity(folder / SNAPSHOT), identity(folder / JOURNAL)
+        if now != files:
+            session, files = load(folder, keys), now
+        if session is None or not (session.torn or session.passed):
+            break
+        sleep(_PAUSE_S)
+    return session
+
+
 def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> LoadedSession:
     try:
         record = from_json(text)
@@ -150,7 +168,7 @@ def _with_lines(loaded: LoadedSession, path: Path, tail: bytes, keys: MacKeys) -
     for line in lines:
         loaded = _with_line(loaded, path, line, mac_key)
     offset = loaded.offset + len(tail) - len(rest)
-    return replace(loaded, offset=offset, torn=bool(rest))
+    return replace(loaded, offset=offset, torn=len(rest))
 
 
 def _with_line(
@@ -165,7 +183,7 @@ def _with_line(
         if version > last + 1:
             raise faults.damaged(path, f"version {version} follows version {last}")
         if version <= last:  # its writer was killed between the two files
-            return replace(loaded, passed=True)
+            return replace(loaded, passed=loaded.passed + len(line) + 1)
         with sealing.of_session(loaded.key):
             absorb(loaded.kept, record)
     except _NO_RECORD as error:

@@ -141,7 +141,7 @@ class Shelf:
 
     def look_anew(self, scope: Scope) -> log.LoadedSession | None:
         """The session as its files have it, every byte of them; nothing that is known is spared."""
-        return log.load(self.own(folder_of(self.root, scope.key)), self._keys)
+        return log.load_at_rest(self.own(folder_of(self.root, scope.key)), self._keys)
 
     def check(self) -> None:
         """Prove that the folder is ours and takes files."""

@@ -23,7 +23,7 @@ from ce_engine.stores import path_checks, sealing, secret, setting_macs
 from ce_engine.stores.base import MARK, SEALED_BY, must_be_marked
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
-from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
+from ce_engine.stores.documents.file.log import JOURNAL, LoadedSession, with_verdict
 from ce_engine.stores.documents.file.settings import SettingsFiles
 from ce_engine.stores.documents.file.shelf import Shelf
 from ce_engine.stores.documents.session import StoredSession, changed, put_whole
@@ -276,7 +276,22 @@ def _checked(session: LoadedSession | None) -> ContentCheck | None:
         return ContentCheck(unverified=("content: the secret cannot be read",))
     wrong = (f"not what was written: {state.forged}",) if state.forged else ()
     older = f"content up to version {state.older}: an older release wrote it, without MACs"
-    return ContentCheck(0 if wrong or state.older else rows, wrong, (older,) if state.older else ())
+    return ContentCheck(
+        0 if wrong or state.older else rows,
+        wrong,
+        (older,) if state.older else (),
+        uncounted=_uncounted(session),
+    )
+
+
+def _uncounted(session: LoadedSession) -> tuple[str, ...]:
+    """What no MAC covers, for nothing reads it; a forged line cannot be told from one of a killed writer."""
+    size = session.passed + session.torn
+    why = (
+        f"{size} bytes of {JOURNAL} do not count, and nothing reads them: a process that was killed in a write "
+        "left them, or somebody put them there. The session's next write, or a deletion, takes them away"
+    )
+    return (why,) if size else ()
 
 
 class _Secret:

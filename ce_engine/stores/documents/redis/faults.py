@@ -51,8 +51,13 @@ _PASSWORD = (
 )
 
 
-def explain(error: exceptions.RedisError, server: str) -> StoreError:
-    """The error that the caller gets for one of the driver's; what the server said is not repeated."""
+def explain(error: exceptions.RedisError, server: str, *, of_one: bool = False) -> StoreError:
+    """The error that the caller gets for one of the driver's; what the server said is not repeated.
+
+    `of_one`: the command was about the keys of one session or owner.
+    """
+    if of_one and _code(error) == "WRONGTYPE":
+        return damaged(server, "its key is of another type, and somebody else's")
     if isinstance(
         error, exceptions.AuthenticationError | exceptions.AuthenticationWrongNumberOfArgsError
     ):

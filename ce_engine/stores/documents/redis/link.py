@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from redis import Redis, exceptions
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ce_engine.errors import StoreUnavailableError
+from ce_engine.errors import FileDamagedError, StoreUnavailableError
 from ce_engine.stores.documents.redis import faults
 from ce_engine.stores.documents.redis.server_url import Place
 
@@ -59,14 +59,17 @@ class Link:
         self._client: Redis | None = None
         self._away = ""
 
-    def run(self, work: Callable[[Redis], T]) -> T:
-        """The answer to one command, or to several at once, which may be repeated."""
+    def run(self, work: Callable[[Redis], T], *, of_one: bool = False) -> T:
+        """The answer to one command, or to several at once, which may be repeated.
+
+        `of_one` is for keys of one session or owner: one of another type says nothing of the server.
+        """
         for is_last in (False, True):
             try:
                 answer = work(self._connected())
             except exceptions.RedisError as error:
                 is_lost = isinstance(error, exceptions.ConnectionError)
-                failure = faults.explain(error, self.place.server)
+                failure = faults.explain(error, self.place.server, of_one=of_one)
                 if is_lost or isinstance(error, exceptions.TimeoutError):
                     self.close()
                     self._away = str(failure)
@@ -97,12 +100,12 @@ class Link:
             with client.pipeline(transaction=False) as pipe:
                 pipe.lindex(key, 0)
                 pipe.lrange(key, start, -1)
-                first, rest = pipe.execute()
+                first, rest = map(_answer, pipe.execute(raise_on_error=False))
             return [] if first is None else [first, *rest]
 
         if start:
-            return self.run(first_and_rest)
-        return self.run(lambda client: cast("list[bytes]", client.lrange(key, 0, -1)))
+            return self.run(first_and_rest, of_one=True)
+        return self.run(lambda client: cast("list[bytes]", client.lrange(key, 0, -1)), of_one=True)
 
     def firsts(self, *keys: str) -> list[bytes | None]:
         """The first text of each list."""
@@ -111,9 +114,9 @@ class Link:
             with client.pipeline(transaction=False) as pipe:
                 for key in keys:
                     pipe.lindex(key, 0)
-                return pipe.execute()
+                return [*map(_answer, pipe.execute(raise_on_error=False))]
 
-        return self.run(read)
+        return self.run(read, of_one=True)
 
     def swap(
         self,
@@ -132,24 +135,36 @@ class Link:
         """
         keys = [key, self.place.purge_mark, self.place.draft]
         args = [*stamps, text, "page" if is_page else "line", str(expire_ms), mark]
-        return bool(self.run(lambda client: client.eval(_SWAP, len(keys), *keys, *args)))
+        done = self.run(lambda client: client.eval(_SWAP, len(keys), *keys, *args), of_one=True)
+        return bool(done)
 
     def scan(self, pattern: str) -> list[bytes]:
         """All keys that match; it looks at every key of the database."""
         return self.run(lambda client: sorted(set(client.scan_iter(match=pattern, count=_SCANNED))))
 
-    def all_texts(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-        """The texts of many lists."""
+    def all_texts(
+        self, keys: Sequence[bytes]
+    ) -> Iterator[tuple[bytes, list[bytes] | FileDamagedError]]:
+        """The texts of many lists; of what is none, what is wrong with it."""
         for n in range(0, len(keys), _AT_ONCE):
             part = keys[n : n + _AT_ONCE]
 
-            def read(client: Redis, part: Sequence[bytes] = part) -> list[list[bytes]]:
+            def read(
+                client: Redis, part: Sequence[bytes] = part
+            ) -> list[list[bytes] | FileDamagedError]:
                 with client.pipeline(transaction=False) as pipe:
                     for key in part:
                         pipe.lrange(key, 0, -1)
-                    return pipe.execute()
+                    return [*map(self._texts_or_damage, pipe.execute(raise_on_error=False))]
 
             yield from zip(part, self.run(read), strict=True)
+
+    def _texts_or_damage(self, answer: Any) -> list[bytes] | FileDamagedError:
+        if isinstance(answer, exceptions.RedisError):
+            failure = faults.explain(answer, self.place.server, of_one=True)
+            if isinstance(failure, FileDamagedError):
+                return failure
+        return cast("list[bytes]", _answer(answer))
 
     def put_if_new(self, key: str, text: bytes) -> bytes:
         """The text under a key, which is this one if there was none."""
@@ -183,3 +198,10 @@ class Link:
         if client is not None:
             client.close()
             client.connection_pool.disconnect()
+
+
+def _answer(answer: Any) -> Any:
+    """One of a pipeline's, which would else put the command, and so ids, before the error's own words."""
+    if isinstance(answer, exceptions.RedisError):
+        raise answer
+    return answer

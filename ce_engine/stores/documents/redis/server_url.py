@@ -77,11 +77,8 @@ class Place:
 
     def owner_of(self, name: bytes) -> Owner | None:
         """The owner whose settings a key is of; `None` if it is none of ours."""
-        parts = name.removeprefix(self.owners.encode()).split(b":")
-        if len(parts) != 2:
-            return None
-        account, user = map(_decoded, parts)
-        return account, user
+        ids = _ids(name.removeprefix(self.owners.encode()), 2)
+        return (ids[0], ids[1]) if ids else None
 
     def pattern(self, *names: str) -> str:
         """What the keys of all sessions of an account, or of a user of it, match."""
@@ -89,15 +86,21 @@ class Place:
 
     def key_of(self, name: bytes) -> Key | None:
         """The session that a key is of; `None` if it is none of ours."""
-        parts = name.removeprefix(self.sessions.encode()).split(b":")
-        if len(parts) != 3:
-            return None
-        account, user, session = map(_decoded, parts)
-        return account, user, session
+        ids = _ids(name.removeprefix(self.sessions.encode()), 3)
+        return (ids[0], ids[1], ids[2]) if ids else None
 
 
 def _encoded(name: str) -> str:
     return quote(name.encode("utf-8", "surrogatepass"), safe="")
+
+
+def _ids(text: bytes, count: int) -> list[str]:
+    """The ids that a key ends with; none where this store would not have written them so."""
+    try:
+        ids = [*map(_decoded, text.split(b":"))]
+    except UnicodeDecodeError:
+        return []
+    return ids if len(ids) == count and ":".join(map(_encoded, ids)).encode() == text else []
 
 
 def _decoded(part: bytes) -> str:

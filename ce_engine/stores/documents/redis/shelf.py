@@ -92,8 +92,7 @@ class Shelf:
 
     def look_anew(self, link: Link, key: Key) -> LoadedSession | None:
         """The session as the server has it, every byte of it; nothing that is known is spared."""
-        texts = link.texts(self.place.session(key))
-        return pages.load(key, texts, self._keys(key), self.place.server)
+        return self._loaded(key, link.texts(self.place.session(key)))
 
     def change(
         self,
@@ -128,7 +127,7 @@ class Shelf:
             if key is None:
                 continue
             try:
-                session = pages.load(key, texts, self._keys(key), self.place.server)
+                session = self._loaded(key, texts)
             except _UNREADABLE as error:
                 self._warn(key, error)
                 continue
@@ -143,10 +142,15 @@ class Shelf:
             key = self.place.key_of(name)
             try:
                 if key is not None and user_id in (None, key[1]):
-                    pages.load(key, texts, self._keys(key), self.place.server)
+                    self._loaded(key, texts)
             except _UNREADABLE as error:
                 problems.append(_said(key, error))
         return problems
+
+    def _loaded(self, key: Key, texts: list[bytes] | FileDamagedError) -> LoadedSession | None:
+        if isinstance(texts, FileDamagedError):
+            raise texts
+        return pages.load(key, texts, self._keys(key), self.place.server)
 
     def _warn(self, key: Key, error: Exception) -> None:
         """Say once of a session that it is left out of lists."""

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from weakref import finalize
 
-from ce_engine.errors import ConfigError, StoreUnavailableError
+from ce_engine.errors import ConfigError, FileDamagedError, StoreUnavailableError
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.events import ContentCheck
 from ce_engine.schema.ids import chain_keys
@@ -269,8 +269,18 @@ class RedisStore(DocumentStore):
     def _admit_here(self, link: Link, *, is_sealing: bool) -> None:
         """See that this process has the key of what is sealed, under the store's prefix."""
         owner = owned.owner_of(SEALED_BY)
+<<<<<<< HEAD
         mark = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
         if must_be_marked(mark, is_sealing=is_sealing):
+=======
+        try:
+            there = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
+        except (
+            FileDamagedError
+        ) as error:  # nobody's own: what is handed over waits until it is mended
+            raise StoreUnavailableError(str(error)) from None
+        if there is None and is_sealing:
+>>>>>>> fixb
             self._settings.change(
                 link, owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None)
             )
