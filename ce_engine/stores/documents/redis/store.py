@@ -269,18 +269,13 @@ class RedisStore(DocumentStore):
     def _admit_here(self, link: Link, *, is_sealing: bool) -> None:
         """See that this process has the key of what is sealed, under the store's prefix."""
         owner = owned.owner_of(SEALED_BY)
-<<<<<<< HEAD
-        mark = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
-        if must_be_marked(mark, is_sealing=is_sealing):
-=======
         try:
-            there = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
+            mark = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
         except (
             FileDamagedError
         ) as error:  # nobody's own: what is handed over waits until it is mended
             raise StoreUnavailableError(str(error)) from None
-        if there is None and is_sealing:
->>>>>>> fixb
+        if must_be_marked(mark, is_sealing=is_sealing):
             self._settings.change(
                 link, owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None)
             )
