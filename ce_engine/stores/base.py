@@ -52,6 +52,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing
 from ce_engine.stores import sealing
+from ce_engine.stores.encryption import VARIABLE
 from ce_engine.stores.row_rules import plain_row
 from ce_engine.stores.setting_macs import NO_SETTING_MACS
 
@@ -340,7 +341,7 @@ def must_be_marked(mark: Setting | None, *, is_sealing: bool) -> bool:
     if not is_sealing:
         raise EncryptionKeyError(
             "the store is sealed, and the mark that says so stands in the open: somebody who has no key changed "
-            f"it. Set {sealing.VARIABLE} to the store's key, see what `ce verify` says, and delete nothing. Nothing was changed."
+            f"it. Set {VARIABLE} to the store's key, see what `ce verify` says, and delete nothing. Nothing was changed."
         )
     return False
 

@@ -311,8 +311,8 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
         engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
         engine.sync.record_event(scope, "planner", {OUT: OUT})
-        usage = {"model_usage_id": "m", "provider": "p", "model": "m", "total_tokens": 7}
-        used = ModelUsage(**usage, params={"stop": OUT}, error=OUT)
+        used = ModelUsage(model_usage_id="m", provider="p", model="m", total_tokens=7, error=OUT)
+        used.params = {"stop": OUT}
         engine.sync.record_model_usage(scope, used)
         answer = EvidenceSource(kind=SourceKind.USER, name=OUT, uri=OUT)
         engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})

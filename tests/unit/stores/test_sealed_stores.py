@@ -273,8 +273,8 @@ async def test_a_mark_that_somebody_opened_lets_nobody_write_without_the_key(
     await fill(store)
     await store.close()
     if kind == "sqlite":
-        with closing(sqlite3.connect(local_path(url))) as file, file:
-            file.execute("UPDATE ce_settings SET value = 'true' WHERE account_id = 'ce:store'")
+        with closing(sqlite3.connect(local_path(url))) as database, database:
+            database.execute("UPDATE ce_settings SET value = 'true' WHERE account_id = 'ce:store'")
     else:
         files = local_path(url).glob("*/*/settings.json")
         [file] = [file for file in files if "ce:store" in file.read_text("utf-8")]
