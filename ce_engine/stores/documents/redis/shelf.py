@@ -145,7 +145,7 @@ class Shelf:
                 if key is not None and user_id in (None, key[1]):
                     pages.load(key, texts, self._keys(key), self.place.server)
             except _UNREADABLE as error:
-                problems.append(_said(key, error))
+                problems.append(_describe_error(key, error))
         return problems
 
     def _warn(self, key: Key, error: Exception) -> None:
@@ -154,7 +154,7 @@ class Shelf:
             is_new = key not in self._warned
             _put_last(self._warned, key, None, _WATERMARKS)
         if is_new:
-            logger.warning("a session is left out of lists: %s", _said(key, error))
+            logger.warning("a session is left out of lists: %s", _describe_error(key, error))
 
     def keys(self, link: Link) -> list[Key]:
         """All sessions."""
@@ -241,7 +241,7 @@ class Shelf:
         sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - no secret
 
 
-def _said(key: Key | None, error: Exception) -> str:
+def _describe_error(key: Key | None, error: Exception) -> str:
     return f"session {(key or ('',))[-1]!r}: {error}"
 
 

@@ -150,7 +150,7 @@ class RedisStore(DocumentStore):
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
         def look(link: Link) -> Setting | None:
-            return owned.found(self._settings.read_now(link, owned.owner_of(scope)), scope, name)
+            return owned.find(self._settings.read_now(link, owned.owner_of(scope)), scope, name)
 
         return await self._run(self._lookups, look)
 
@@ -188,7 +188,7 @@ class RedisStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look(link: Link) -> dict[tuple[str, str, str], SettingsCheck]:
-            settings = self._settings.stored(link, account_id, user_id)
+            settings = self._settings.read_all(link, account_id, user_id)
             return setting_macs.checks_of_owners(lambda: self.secret, settings)
 
         return await self._run(self._readers, look)
@@ -269,7 +269,7 @@ class RedisStore(DocumentStore):
     def _admit_here(self, link: Link, *, is_sealing: bool) -> None:
         """See that this process has the key of what is sealed, under the store's prefix."""
         owner = owned.owner_of(SEALED_BY)
-        there = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
+        there = owned.find(self._settings.read_now(link, owner), SEALED_BY, MARK)
         if there is None and is_sealing:
             self._settings.change(
                 link, owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None)
