@@ -348,7 +348,7 @@ class Engine(
         opened = turn.state
         if isinstance(opened, OpenTurn | QueuedTurn):
             opened.chunks[index] = text
-        view = self._sessions.known(turn.scope)
+        view = self._sessions.peek(turn.scope)
         if view is not None and isinstance(opened, OpenTurn) and self._announcer.is_heard:
             event = self._records(view, turn.scope, opened.row.framework, self.config).ingest.event(
                 EventType.ASSISTANT_CHUNK_RECEIVED,

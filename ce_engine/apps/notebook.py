@@ -98,7 +98,7 @@ def _(document: SessionDocument) -> str:
         ("model calls", f"{number(len(session.model_usage))}, {number(spent)} tokens of input"),
     ]
     rows = [
-        (str(m.seq or n), m.author.id if m.author else m.role.value, _said(m.content, m.tool_calls))
+        (str(m.seq or n), m.author.id if m.author else m.role.value, _text(m.content, m.tool_calls))
         for n, m in list(enumerate(session.messages, start=1))[-MOST_ROWS:]
     ]
     heading = f"the newest {len(rows)} of {number(len(session.messages))} messages"
@@ -305,7 +305,7 @@ def _pieces(tokens: dict[str, int], whole: int) -> Iterator[str]:
         begun += width
 
 
-def _said(content: str, calls: Sequence[Any] | None) -> str:
+def _text(content: str, calls: Sequence[Any] | None) -> str:
     return line(
         " ".join([content, *(f"{call.name}({arguments(call.args)})" for call in calls or ())])
     )

@@ -167,7 +167,7 @@ class DeletionMethods(Verifying):
                 scope, {**payload, "events": events} if events else payload, self.store
             )
             result = await self._delete(scope, DeleteEvidence(evidence_id, event, events))
-            if self._sessions.known(scope) is not None:
+            if self._sessions.peek(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
             ids = [evidence_id, *holders, *result.cleared]

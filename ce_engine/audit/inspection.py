@@ -96,7 +96,7 @@ class InspectionMethods(EngineBase):
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):
             view = await self._sessions.apart(call.scope)
-            known_view = self._sessions.known(call.scope)
+            known_view = self._sessions.peek(call.scope)
             if known_view is not None:
                 _take_after(view, known_view)
         session_context = await self._session_context(call, view)

@@ -88,7 +88,7 @@ class SourcesSent:
         fates_of = {name: {IN_NOTE if is_noted else LEFT_OUT} for name in record.evidence_ids}
         for name in fates_of.keys() & set(row.report.get("injected_evidence_ids", ())):
             fates_of[name].add(QUOTED)
-        turn_places = self._places.told(row)
+        turn_places = self._places.read_turn(row)
         for begin, end, fate in self._places.pieces(*turn_places) if turn_places else ():
             for message_id in self._places.ids[begin:end] if fate is not None else ():
                 for name in fates_of.keys() & set(self._stored_as[message_id]):

@@ -248,7 +248,7 @@ class PastSession:
             host_message.message = message.model_copy(update=update)
         return host_message
 
-    def given(self) -> ReplayInputs:
+    def make_inputs(self) -> ReplayInputs:
         saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
         forms = {int(index): tuple(form) for index, form in self.archive.get("forms", {}).items()}
         results = ArchivedForms(forms, self.archive.get("fetches", False))
@@ -272,7 +272,7 @@ class PastSession:
         codes = {problem.code.rpartition("CONTEXT_REPLAY_")[2] for problem in self.problems}
         return codes - {"SYSTEM_NOT_GIVEN"} == {"RULES"}
 
-    def known(
+    def find_materials(
         self, collected: CollectedContext, counter: StandInCounter | None = None
     ) -> list[Material]:
         """The materials that the turn had, as far as their sources still give the same.

@@ -126,8 +126,8 @@ class ReplayMethods(EngineBase):
     ) -> Replay:
         past, skipped = await self._past(scope, turn)
         first, selection, recall = await self._as_it_was(past, system)
-        input_hash = selection.hasher(past.view, past.config().locale).made(past.macs)
-        sent_input = ShownText(past.view, first.call, selection, first.counter).sent()
+        input_hash = selection.hasher(past.view, past.config().locale).compute(past.macs)
+        sent_input = ShownText(past.view, first.call, selection, first.counter).build()
         equal = past.is_equal(input_hash)
         replay = Replay(
             turn=past.at + 1,
@@ -141,7 +141,7 @@ class ReplayMethods(EngineBase):
         )
         if config is not None:
             second, other, again = await self._again(past, config, first)
-            replay.instead = ShownText(past.view, second.call, other, second.counter).sent()
+            replay.instead = ShownText(past.view, second.call, other, second.counter).build()
             replay.diff = difference(sent_input, replay.instead)
             replay.why = explanation(past.row.turn_id, selection, recall, equal=equal)
             replay.why_instead = explanation(past.row.turn_id, other, again, equal=equal)
@@ -183,7 +183,7 @@ class ReplayMethods(EngineBase):
     async def _explain(self, scope: Scope, turn: int | str | None) -> Explanation:
         past, _ = await self._past(scope, turn)
         _, selection, recall = await self._as_it_was(past, ())
-        input_hash = selection.hasher(past.view, past.config().locale).made(past.macs)
+        input_hash = selection.hasher(past.view, past.config().locale).compute(past.macs)
         result = explanation(
             past.row.turn_id,
             selection,
@@ -259,12 +259,12 @@ class ReplayMethods(EngineBase):
         if past.archive.get("materials"):
             session_context = await self._session_context(call, view)
             _, now = await self._collector.gather(call, config, view, session_context, counter.text)
-            collected = CollectedContext(past.known(now, counter if same else None))
+            collected = CollectedContext(past.find_materials(now, counter if same else None))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
         again.passed = was is None and past.archive.get("passed", False)
         again.question, again.places = past.question, past.places
         again.history = History(view, call, counter, past.bring(), past.question)
-        inputs = past.given() if same else replace(past.given(), saved={})
+        inputs = past.make_inputs() if same else replace(past.make_inputs(), saved={})
         texts, embedder_name = list(again.texts), past.archive.get("embedder", "")
         here = records.ingest.name(self.embedder.name) if self.embedder is not None else ""
         if not embedder_name or here != embedder_name:

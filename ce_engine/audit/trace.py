@@ -250,7 +250,7 @@ class _Session:
         own = [turn for turn in self._turns if turn.answer_message_id == message_id]
         if not own or any(ref.cited for ref in answer.refs or ()):
             return []
-        turn_places = self._places.told(own[-1])
+        turn_places = self._places.read_turn(own[-1])
         ref_ids = {ref.evidence_id for ref in answer.refs or ()}
         stood = [
             ref.evidence_id

@@ -109,7 +109,7 @@ class EmbeddingMethods(EngineBase):
         """The vectors of a view; one of the past has those of the session as it is."""
         assert self.embedder is not None
         if view.vectors is None:
-            known_view = self._sessions.known(view.scope)
+            known_view = self._sessions.peek(view.scope)
             there = known_view.vectors if known_view is not None else None
             vectors_type = import_module("ce_engine.sessions.vectors").Vectors
             view.vectors = vectors_type(self.embedder.name) if there is None else there
@@ -124,7 +124,7 @@ class EmbeddingMethods(EngineBase):
 
     def _embed_after(self, scope: Scope) -> None:
         """Embed what was recorded of a session that is being embedded, before it is asked again."""
-        view = self._sessions.known(scope)
+        view = self._sessions.peek(scope)
         if self.embedder is not None and view is not None and view.vectors is not None:
             self._embed_soon(view)
 

@@ -96,7 +96,7 @@ class SummaryMethods(EngineBase):
         aim = partial(_newest, lane_key)
         while await self._pass(scope, lane_key, aim, config):
             pass
-        view = self._sessions.known(scope)
+        view = self._sessions.peek(scope)
         if view is None or (target := aim(view)) is None:
             return None
         coverage = standing(view, *target)
@@ -215,7 +215,7 @@ class SummaryMethods(EngineBase):
         """Learn the messages' numbers: they say where in the session's list the summary ends."""
         await self._journal.settle(scope)
         async with self._locks.hold(scope.key):
-            if (view := self._sessions.known(scope)) is not None:
+            if (view := self._sessions.peek(scope)) is not None:
                 with suppress(StoreUnavailableError):
                     await self._sessions.number(view)
 

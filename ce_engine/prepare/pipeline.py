@@ -303,7 +303,7 @@ class _Assembly:
         return cost_of(with_text(candidate, block.content), self.sources, self.config.locale)
 
     def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nomination:
-        query, sent_entries = self._query(), self.groups.sent()
+        query, sent_entries = self._query(), self.groups.whole_entries()
         limit = self.config.prune.max_retrieved_chunks
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
         most = min(limit, max(FEW, left // SHORT) + pinned)
@@ -393,7 +393,7 @@ class _Assembly:
         around = partial(self.sources.around, query, sent_entries, self._task_entry)
         return goes_back(candidates, self._pinned, around, share)
 
-    def _named(self, candidates: Sequence[Candidate], query: str) -> list[Candidate]:
+    def _match(self, candidates: Sequence[Candidate], query: str) -> list[Candidate]:
         """What says what the question names exactly, where nothing that goes out does."""
         pins = self.out.pins.values()
         return named_alone(
@@ -455,7 +455,7 @@ class _Assembly:
         """What is asked, without the documents that stand in it."""
         line = self.line
         items = (self._task() or line.groups[-1]).items if line.groups else line.system
-        query, spans = self.sources.asked(items[0])
+        query, spans = self.sources.question_of(items[0])
         return replaced(query, sorted((span.start, span.end, " ") for span in spans))
 
     def _nominated(
@@ -464,7 +464,7 @@ class _Assembly:
         if not self.own:
             return self._nominate(candidates, query, left)
         talks = self.policy is CHAT
-        self.named = exact_matches = self._named(candidates, query) if self._begins or talks else []
+        self.named = exact_matches = self._match(candidates, query) if self._begins or talks else []
         new = worth_adding(candidates, self._pinned, None, 0.0)
         back = talks and (bool(exact_matches) or self._goes_back(candidates, query, sent_entries))
         if talks and self.out.recall is not None:

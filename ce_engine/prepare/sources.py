@@ -55,10 +55,10 @@ class CandidateSources:
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.
         day_of: the day on which an item was said, `YYYY-MM-DD`; `""` where it is not known.
-        stored: the stored message of an item that the host does not have.
+        message_of: the stored message of an item that the host does not have.
         spans: documents of this run inside the text of a message.
-        said: messages of the session inside the text of a helper's prompt, as a conversation.
-        asked: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
+        find_talk: messages of the session inside the text of a helper's prompt, as a conversation.
+        question_of: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
         summary: what stands for entries that are left out, if there is a summary of them.
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
@@ -82,12 +82,12 @@ class CandidateSources:
     evidence_of: Callable[[MessageItem], str]
     recall: Callable[[str, frozenset[int], int], Sequence[Candidate]]
     terms: Callable[[str], Sequence[str]]
-    stored: Callable[[MessageItem], Message]
+    message_of: Callable[[MessageItem], Message]
     spans: Callable[[str], Sequence[QuotedSpan]]
-    asked: Callable[[MessageItem], tuple[str, Sequence[QuotedSpan]]]
+    question_of: Callable[[MessageItem], tuple[str, Sequence[QuotedSpan]]]
     says: Callable[[MessageItem], object] | None = None
     day_of: Callable[[MessageItem], str] = lambda _: ""
-    said: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
+    find_talk: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
     results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _entries, _most: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda candidates: candidates

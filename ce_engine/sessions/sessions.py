@@ -142,7 +142,7 @@ class Sessions:
     def last_report(self, scope: Scope) -> Report | None:
         return self._reports.get(scope.key)
 
-    def known(self, scope: Scope) -> SessionView | None:
+    def peek(self, scope: Scope) -> SessionView | None:
         """The view as it is remembered, without asking the store."""
         return self._views.get(scope)
 

@@ -130,12 +130,12 @@ def search(
     matches, count, size = list[Leftover](), 0, 0
     for path in [path for store_files in files for path in store_files.paths()]:
         count, size = count + 1, size + path.stat().st_size
-        matches += _found(path, anchors)
+        matches += _search_file(path, anchors)
         advance()
     return Search(count, size, len(values), matches)
 
 
-def _found(path: Path, anchors: dict[bytes, list[bytes]]) -> Iterator[Leftover]:
+def _search_file(path: Path, anchors: dict[bytes, list[bytes]]) -> Iterator[Leftover]:
     if not anchors or not path.stat().st_size:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -28,7 +28,7 @@ def key_of(scope: Scope) -> tuple[str, str, str]:
     return scope.account_id, scope.user_id, ""
 
 
-def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
+def find(owned: Owned, scope: Scope, name: str) -> Setting | None:
     """A copy of the setting; `None` if there is none, or none any more: one that was made to be none is there."""
     setting = owned.get((scope.project_id, name))
     if setting is None or _is_gone(setting):

@@ -73,7 +73,7 @@ def _standings(key: bytes | None, project: str, here: Stored) -> Mapping[tuple[s
         return {place: forms[setting.is_spoilt] for place, setting in here.items()}
     if not _are_all(key, project, here):
         return dict.fromkeys(here, Standing.FORGED)
-    return {place: _said(key, place, setting) or Standing.FORGED for place, setting in here.items()}
+    return {place: _read(key, place, setting) or Standing.FORGED for place, setting in here.items()}
 
 
 def checks_of(key: bytes, settings: Stored) -> dict[str, SettingsCheck]:
@@ -105,7 +105,7 @@ def _findings(key: bytes, project: str, here: Stored) -> tuple[list[str], list[s
             unverified.append(f"{', '.join(whole)}: an older release wrote it, without MACs")
         return wrong, unverified
     standings = {
-        name: _said(key, (project, name), setting)
+        name: _read(key, (project, name), setting)
         for (_, name), setting in here.items()
         if not setting.is_spoilt
     }
@@ -146,7 +146,7 @@ def _are_all(key: bytes, project: str, here: Stored) -> bool:
     return all(setting.macs[BYTES:] == together for setting in here.values())
 
 
-def _said(key: bytes, place: tuple[str, str], setting: StoredSetting) -> Standing | None:
+def _read(key: bytes, place: tuple[str, str], setting: StoredSetting) -> Standing | None:
     """What its own MAC says; nothing if it is another's, or of something spoilt."""
     if setting.is_spoilt:
         return None

@@ -107,17 +107,17 @@ class PrunerContract:
         self, pruner: Pruner, blocks: Sequence[ContextBlock], room: int
     ) -> None:
         before = [block.model_copy(deep=True) for block in blocks]
-        first, second = (_told(pruner.prune(blocks, PruneBudget(room), RULES)) for _ in range(2))
+        first, second = (_parts(pruner.prune(blocks, PruneBudget(room), RULES)) for _ in range(2))
         assert first == second
         assert list(blocks) == before
 
     def test_no_blocks_no_decisions(self, pruner: Pruner) -> None:
-        assert _told(pruner.prune([], PruneBudget(100))) == ([], [], [])
+        assert _parts(pruner.prune([], PruneBudget(100))) == ([], [], [])
 
 
 def _ids(blocks: Sequence[ContextBlock]) -> set[str]:
     return {block.block_id for block in blocks}
 
 
-def _told(result: PruneResult) -> tuple[list[ContextBlock], list[ContextBlock], list[object]]:
+def _parts(result: PruneResult) -> tuple[list[ContextBlock], list[ContextBlock], list[object]]:
     return result.kept, result.dropped, list(result.decisions)

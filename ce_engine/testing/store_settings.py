@@ -27,7 +27,7 @@ OTHERS = (
 VALUES: list[Any] = [0, "", [], {}, False, "字\x00\ud83d", {"a": [1, None, {"字": 2.5}]}]
 
 
-async def _stored(store: Store, scope: Scope) -> tuple[Any, int]:
+async def _read_setting(store: Store, scope: Scope) -> tuple[Any, int]:
     """Value and version of the setting `x`; what a store without MACs says of its standing is the store's own."""
     setting = await store.get_setting(scope, "x")
     assert setting is not None
@@ -48,7 +48,7 @@ class SettingsContract:
         assert await store.get_setting(MINE, "x") is None
         for version, value in enumerate(VALUES, start=1):
             assert await store.put_setting(MINE, "x", value) == version
-            assert await _stored(store, MINE) == (value, version)
+            assert await _read_setting(store, MINE) == (value, version)
         assert await store.get_setting(MINE, "y") is None
 
     async def test_what_was_put_and_what_comes_back_are_nobody_elses_objects(
@@ -60,7 +60,7 @@ class SettingsContract:
         setting = await store.get_setting(MINE, "x")
         assert setting is not None
         setting.value["items"].append(3)
-        assert await _stored(store, MINE) == ({"items": [1]}, 1)
+        assert await _read_setting(store, MINE) == ({"items": [1]}, 1)
 
     @pytest.mark.req("B-03", "D-10")
     async def test_settings_are_of_exactly_one_owner_and_project(self, store: Store) -> None:
@@ -70,7 +70,7 @@ class SettingsContract:
             assert await store.version(other) == Versions()
         another = Scope(session_id="another", user_id="u", account_id="a", project_id="p")
         another = replace(another, user_id=MINE.user_id, account_id=MINE.account_id)
-        assert await _stored(store, another) == ("mine", 1)
+        assert await _read_setting(store, another) == ("mine", 1)
 
     @pytest.mark.req("D-04")
     async def test_a_stale_version_overwrites_nothing(self, store: Store) -> None:
@@ -78,7 +78,7 @@ class SettingsContract:
         for stale in (0, 2):
             with pytest.raises(VersionConflictError, match=f"version 1, expected {stale}"):
                 await store.put_setting(MINE, "x", "lost", expected_version=stale)
-        assert await _stored(store, MINE) == ("first", 1)
+        assert await _read_setting(store, MINE) == ("first", 1)
         assert await store.put_setting(MINE, "x", "second", expected_version=1) == 2
 
     @pytest.mark.req("D-04")
@@ -92,7 +92,7 @@ class SettingsContract:
 
         won = await asyncio.gather(*(write(n) for n in range(8)))
         assert sum(won) == 1
-        assert await _stored(store, MINE) == (won.index(True), 1)
+        assert await _read_setting(store, MINE) == (won.index(True), 1)
 
     async def test_one_read_tells_what_moved(self, store: Store) -> None:
         await store.put_setting(MINE, "x", 1)
@@ -121,8 +121,8 @@ class SettingsContract:
         await store.purge()
         assert await store.get_setting(MINE, "x") is None
         assert CANARY.encode() not in self.bytes_of(store)
-        assert await _stored(store, OTHERS[0]) == ("keep", 2)
-        assert await _stored(store, OTHERS[1]) == ("keep", 1)
+        assert await _read_setting(store, OTHERS[0]) == ("keep", 2)
+        assert await _read_setting(store, OTHERS[1]) == ("keep", 1)
         # Whoever remembers the values of before must see that they are gone, and what comes after.
         assert (await store.version(MINE)).settings > before.settings
         assert await store.put_setting(MINE, "x", "new", expected_version=0) == 3

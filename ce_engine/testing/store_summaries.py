@@ -16,7 +16,7 @@ from ce_engine.testing.store_deletion import deletion
 from ce_engine.testing.store_reading import read_document, read_state
 
 
-async def shown(store: Store) -> Summary | None:
+async def read_summary(store: Store) -> Summary | None:
     """The summary in the session's document."""
     return (await read_document(store)).session.summary
 
@@ -43,12 +43,12 @@ class SummariesContract:
     async def test_the_document_shows_the_one_that_reaches_furthest(self, store: Store) -> None:
         far, near = samples.summary("m9", to_index=9), samples.summary("m2", to_index=2)
         await store.put_session(SCOPE, samples.document())
-        assert await shown(store) == samples.document().session.summary
+        assert await read_summary(store) == samples.document().session.summary
         await store.apply(SCOPE, [PutSummary(far, 1), PutSummary(near, 1)])
-        assert await shown(store) == far.summary
+        assert await read_summary(store) == far.summary
         again = samples.summary("m9", "newer", to_index=9)
         await store.apply(SCOPE, [PutSummary(again, 1)])
-        assert await shown(store) == again.summary
+        assert await read_summary(store) == again.summary
 
     @pytest.mark.req("A-16")
     @pytest.mark.parametrize("field", ["messages", "summary"])
@@ -60,7 +60,7 @@ class SummariesContract:
         assert len((await read_state(store)).summaries) == 1
         await store.patch_session(SCOPE, {field: getattr(document.session, field)})
         assert (await read_state(store)).summaries == []
-        assert await shown(store) == document.session.summary
+        assert await read_summary(store) == document.session.summary
 
     @pytest.mark.req("A-16", "A-30")
     async def test_one_of_what_was_deleted_meanwhile_is_refused(self, store: Store) -> None:

@@ -118,7 +118,7 @@ class ByHandMethods(EngineBase):
             )
         prepared = await self.prepare(call)
         try:
-            result = await self._stored(scope)
+            result = await self._await_storage(scope)
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
@@ -176,7 +176,7 @@ class ByHandMethods(EngineBase):
             refs=all_refs or refs,
         )
         await self.commit(turn, answer, usage=usage)
-        return await self._stored(scope)
+        return await self._await_storage(scope)
 
     async def commit_assistant_chunk(
         self,
@@ -216,7 +216,7 @@ class ByHandMethods(EngineBase):
         await self._check(scope, refs)
         status = TurnStatus.COMMITTED if complete else TurnStatus.INCOMPLETE
         await self.finalize(turn, status=status, usage=usage, refs=refs)
-        return await self._stored(scope)
+        return await self._await_storage(scope)
 
     async def fail_turn(
         self, session_id: Scope | str, error_code: str, *, turn_id: str | None = None
@@ -230,7 +230,7 @@ class ByHandMethods(EngineBase):
         turn = self.open_turn(scope, turn_id)
         chunks = turn.state.chunks if isinstance(turn.state, OpenTurn) else {}
         await self.fail(turn, error_code, partial=joined(chunks))
-        return await self._stored(scope)
+        return await self._await_storage(scope)
 
     def open_turn(self, session_id: Scope | str, turn_id: str | None = None) -> TurnHandle:
         """The open turn of this id, or the one open turn of a session.
@@ -266,10 +266,10 @@ class ByHandMethods(EngineBase):
                     "Record it first (record_evidence, ingest), and refer to the id that gives."
                 )
 
-    async def _stored(self, scope: Scope) -> PutResult:
+    async def _await_storage(self, scope: Scope) -> PutResult:
         """Wait, within the store's deadline, for what was recorded."""
         landed = await self._journal.settle(scope)
-        view = self._sessions.known(scope)
+        view = self._sessions.peek(scope)
         version = view.head.version if view is not None else 0
         late = None if landed else StoreUnavailableError.code
         error = self._journal.refusal(scope) or late

@@ -180,7 +180,7 @@ class EngineBase(ABC):
 
         What is remembered of it will do: where the store knows better, it refuses what is made of it.
         """
-        view = self._sessions.known(scope)
+        view = self._sessions.peek(scope)
         if view is None:  # asking for the view of a session that is not there would begin it
             reading = self._journal.read(lambda: self.store.version(scope), Versions)
             if (await reading).version == 0:

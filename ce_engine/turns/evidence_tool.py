@@ -114,7 +114,7 @@ class EvidenceToolMethods(EngineBase):
         self, view: SessionView, scope: Scope, name: str, config: RuntimeConfig
     ) -> str | None:
         """What evidence says, if it may be told; `None` else."""
-        evidence_id = _named(view, name)
+        evidence_id = _find_evidence(view, name)
         row = view.evidence.get(evidence_id or "")
         if row is None or scope.project_id != view.head.project_id:
             return None
@@ -157,7 +157,7 @@ class EvidenceTool:
         return await self.engine.fetch_evidence(self.scope, evidence_id, lines, find)
 
 
-def _named(view: SessionView, name: str) -> str | None:
+def _find_evidence(view: SessionView, name: str) -> str | None:
     """The evidence of this id, or the only one that begins with it."""
     if name in view.evidence:
         return name

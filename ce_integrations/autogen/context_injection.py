@@ -49,7 +49,7 @@ def _describe(call: ModelMethodCall) -> tuple[list[LLMMessage], CallInfo]:
 
 def _replace(call: ModelMethodCall, messages: list[LLMMessage]) -> list[LLMMessage]:
     natives = without_tellers(messages, call.memo.natives or call.messages)
-    result: list[LLMMessage] = call.memo.written(call.messages, natives)
+    result: list[LLMMessage] = call.memo.compose(call.messages, natives)
     return result
 
 

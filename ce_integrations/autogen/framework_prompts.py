@@ -39,7 +39,7 @@ class Prompt:
     kept: int = 0
     write: Callable[[list[LLMMessage]], LLMMessage] | None = None
 
-    def written(self, given: Sequence[LLMMessage], sent: list[LLMMessage]) -> list[LLMMessage]:
+    def compose(self, given: Sequence[LLMMessage], sent: list[LLMMessage]) -> list[LLMMessage]:
         """The call's messages, of those that the engine lets go out."""
         if not self.natives:
             return sent

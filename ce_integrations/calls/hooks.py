@@ -293,7 +293,7 @@ class Hooks(Generic[Native]):
         try:
             with self.guard("usage"):  # without it an answer is no less one
                 usage = usage or self.adapter.map_model_usage(native)
-            answer = self._named(turn, self.adapter.to_answer(native))
+            answer = self._fill_names(turn, self.adapter.to_answer(native))
             self.requested_tools.note(turn.prepared.call, answer.message.tool_calls)
             if turn.resolved is not None:
                 remember_answer(turn.resolved, answer, is_shared=bool(usage and usage.cached))
@@ -327,7 +327,7 @@ class Hooks(Generic[Native]):
         if turn is None or not turn.close() or turn.handle is None:
             return None
         joined = "".join(turn.chunks[index] for index in sorted(turn.chunks))
-        answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=joined)))
+        answer = self._fill_names(turn, Answer(Message(role=Role.ASSISTANT, content=joined)))
         if turn.resolved is not None:
             remember_answer(turn.resolved, answer)
         used = self._usage(turn, answer, usage)
@@ -354,7 +354,7 @@ class Hooks(Generic[Native]):
         if turn is None or not turn.close() or turn.handle is None:
             return None
         text = text or "".join(turn.heard)
-        answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=text)))
+        answer = self._fill_names(turn, Answer(Message(role=Role.ASSISTANT, content=text)))
         usage = self._usage(turn, answer, None) if text else None
         if isinstance(error, Exception) and not turn.left:
             code = type(error).__name__
@@ -363,7 +363,7 @@ class Hooks(Generic[Native]):
         self._hand_over(self.engine.commit(turn.handle, answer, status=incomplete, usage=usage))
         return None
 
-    def _named(self, turn: Turn, answer: Answer) -> Answer:
+    def _fill_names(self, turn: Turn, answer: Answer) -> Answer:
         """An answer that names no model, provider or author has those of its call (B-16)."""
         if turn.agent and answer.message.author is None:
             answer.message.author = Author(kind=AuthorKind.AGENT, id=turn.agent)

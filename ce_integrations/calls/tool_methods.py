@@ -128,7 +128,7 @@ class Run:
         else:
             self.failed(self.error)
 
-    def found(self, documents: Iterable[RetrievedDoc]) -> None:
+    def add_documents(self, documents: Iterable[RetrievedDoc]) -> None:
         self._runs.retrieved(self._id, list(documents))
 
     def failed(self, error: BaseException) -> None:
@@ -351,7 +351,7 @@ class RetrievalRecorder(_Recorder):
 
     def _gave(self, run: Run, result: Any) -> None:
         with run.noting("retriever"):
-            run.found(self.documents(result))
+            run.add_documents(self.documents(result))
 
     def _failed(self, run: Run, _: BaseException) -> None:
         run.forget()

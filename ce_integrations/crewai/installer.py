@@ -54,7 +54,7 @@ class CrewAIAdapter(ClassAdapter[Mapping[str, Any]]):
             for key, value in native.items()
         )
 
-    def found(self, target: Any) -> list[Any]:
+    def find_parts(self, target: Any) -> list[Any]:
         """The target, and of a crew its agents. Models may be shared with others."""
         agents = [*getattr(target, "agents", ()), getattr(target, "manager_agent", None)]
         return [target, *(agent for agent in agents if agent is not None)]

@@ -71,7 +71,7 @@ def classes() -> list[type]:
     return [*component.registry.values(), Pipeline]
 
 
-def found(target: object) -> list[Any]:
+def find_parts(target: object) -> list[Any]:
     """What is marked of a target: models, and what runs them."""
     parts = walk(target, PACKAGES, components)
     return [part for part in parts if kind_of(part) in ("generator", "runner")]

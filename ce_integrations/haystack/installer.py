@@ -78,11 +78,11 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
             return None
         return fields["_role"], fields["_name"], content[0].__dict__.get("text")
 
-    def found(self, target: Any) -> list[Any]:
+    def find_parts(self, target: Any) -> list[Any]:
         """Models, and what runs them."""
-        from ce_integrations.haystack.component_kinds import found
+        from ce_integrations.haystack.component_kinds import find_parts
 
-        return found(target)
+        return find_parts(target)
 
     def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:
         """The methods of components, which have no common base."""

@@ -99,7 +99,7 @@ class ClassAdapter(Adapter[Any, Native]):
         """Whether it is none of those that are `alone`."""
         return not isinstance(target, loaded(*self.alone))
 
-    def found(self, target: Any) -> list[Any]:
+    def find_parts(self, target: Any) -> list[Any]:
         """What is marked of a target, itself included."""
         kinds = loaded(*self.inside)
         parts = walk(target, self.packages)
@@ -128,7 +128,7 @@ class ClassAdapter(Adapter[Any, Native]):
             UnsupportedTargetError: a provider keeps the conversation of something in it.
             ConfigError: another installation governs a part of it, and says something else.
         """
-        parts = self.found(target)
+        parts = self.find_parts(target)
         self._check_governable(parts)
         hooks.agents.update(filter(None, map(self.speaker, parts)))
         hooks.attached = mark = self.make_mark(hooks)
@@ -143,7 +143,7 @@ class ClassAdapter(Adapter[Any, Native]):
 
     def is_attached(self, target: Any) -> bool:
         """Whether all that has a mark, and what was imported since is wrapped."""
-        marks = [PLACE.mark_of(part) for part in self.found(target)]
+        marks = [PLACE.mark_of(part) for part in self.find_parts(target)]
         wrapped = self._makers.keys()
         return all(isinstance(mark, SharedMark) and wrapped <= mark.wrapped for mark in marks)
 

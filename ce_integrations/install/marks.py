@@ -267,7 +267,7 @@ class Marking:
         self._packages = tuple(packages or own)
         self._patches = ClassPatches()
 
-    def found(self, target: object) -> list[Any]:
+    def find_parts(self, target: object) -> list[Any]:
         """The objects in a target, itself included, that ask a model."""
         return [
             part
@@ -283,7 +283,7 @@ class Marking:
         Raises:
             ConfigError: another installation governs one of them, and says something else.
         """
-        subjects = self.found(target)
+        subjects = self.find_parts(target)
         with ExitStack() as undo:
             undo.callback(self._patches.hold(definitions(self._makers, subjects), hooks))
             hooks.attached = attached = _Attached(make_mark, LateMarks(self.place))
@@ -300,7 +300,7 @@ class Marking:
         attached = hooks.attached
         if not isinstance(attached, _Attached) or not hooks.active:
             return
-        new = [part for part in self.found(target) if self.place.mark_of(part) is None]
+        new = [part for part in self.find_parts(target) if self.place.mark_of(part) is None]
         if new:
             self._patches.extend(definitions(self._makers, new), hooks)
         for part in new:
@@ -308,7 +308,7 @@ class Marking:
 
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""
-        return are_marked(self.found(target), self.place)
+        return are_marked(self.find_parts(target), self.place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -74,11 +74,11 @@ class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
             return None
         return fields["role"], blocks[0].text, call_id
 
-    def found(self, target: Any) -> list[Any]:
+    def find_parts(self, target: Any) -> list[Any]:
         """Models, and what an app calls to have them called."""
-        from ce_integrations.llamaindex.marked_parts import found
+        from ce_integrations.llamaindex.marked_parts import find_parts
 
-        return found(target)
+        return find_parts(target)
 
     def must_agree(self, target: Any) -> bool:
         """Whether it is a model: what is called says who governs the calls in it."""
@@ -87,7 +87,7 @@ class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
         return kind_of(target) not in ROOTS
 
     def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
-        if not self.found(target):
+        if not self.find_parts(target):
             raise UnsupportedTargetError(
                 f"found no model in the {type(target).__name__}; expected one. Where the model is "
                 "made at run time, install on it, or on Settings."

@@ -23,7 +23,7 @@ _foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Engines that have other models than the one of `Settings`."""
 
 
-def found(target: object) -> list[Any]:
+def find_parts(target: object) -> list[Any]:
     """What of a target is marked: models, and what an app calls to have them called."""
     parts: dict[int, Any] = {id(part): part for part in walk(target, PACKAGES, _steps)}
     return [part for part in parts.values() if kind_of(part) == "model" or kind_of(part) in ROOTS]
@@ -71,7 +71,7 @@ def _mark(settings: Any, model: object) -> None:
     if mark is None or mark_of(model) is not None:
         return
     with mark.hooks.guard("settings"):
-        for part in found(model):
+        for part in find_parts(model):
             if mark_of(part) is None:
                 mark.put_on(part)
 

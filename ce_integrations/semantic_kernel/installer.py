@@ -67,10 +67,13 @@ class SemanticKernelAdapter(ClassAdapter["ChatMessageContent"]):
         inner = (value if isinstance(value, str) else id(value) for value in values)
         return (native.items, len(native.items), native.role, native.name, *inner)
 
-    def found(self, target: Any) -> list[Any]:
+    def find_parts(self, target: Any) -> list[Any]:
         """Agents, groups and collections; services only of a kernel, others may share them."""
         services = target.services.values() if isinstance(target, loaded(KERNEL)) else ()
-        return [*super().found(target), *(s for s in services if isinstance(s, loaded(SERVICE)))]
+        return [
+            *super().find_parts(target),
+            *(s for s in services if isinstance(s, loaded(SERVICE))),
+        ]
 
     def speaker(self, subject: Any) -> str:
         """An agent's name."""

@@ -127,7 +127,7 @@ async def _heard(
     finally:
         await results.aclose()
         with run.noting("search"):
-            run.found(_document(collection, hit, options) for hit in hits)
+            run.add_documents(_document(collection, hit, options) for hit in hits)
 
 
 def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:

@@ -115,7 +115,7 @@ class Budgets(Agents):
     ) -> None:
         """As many tokens, of which as many begin like the call before; and the bodies say how many."""
         script, tools = self.talk()
-        ce_run = trial.ours(trial.asking(QUESTIONS, way), script, tools)
+        ce_run = trial.drive(trial.asking(QUESTIONS, way), script, tools)
         reports = [turn.report for turn in trial.turns()]
         for report in reports:
             sent_counts = report["token_used"], report.get("prefix_tokens_unchanged")
@@ -128,7 +128,7 @@ class Budgets(Agents):
         drive = trial.asking(LONG_QUESTIONS, way)
         script = [text(LONG_ANSWER) for _ in LONG_QUESTIONS]
         plain = trial.plain(drive, script)
-        ce_run = trial.ours(drive, script, config=budget_of(HELPED_BUDGET))
+        ce_run = trial.drive(drive, script, config=budget_of(HELPED_BUDGET))
         assert count(ce_run.bodies[-1]) < count(plain.bodies[-1])
         _check_prefixes(plain.bodies, [turn.report["untouched"] for turn in trial.turns()])
 
@@ -136,7 +136,7 @@ class Budgets(Agents):
         """What never goes is more than the budget: the report says what, and the log, once."""
         with warnings_of_the_engine() as log_lines:
             drive, (script, tools) = trial.asking(QUESTIONS, way), self.talk()
-            ce_run = trial.ours(drive, script, tools, config=budget_of(TINY_BUDGET))
+            ce_run = trial.drive(drive, script, tools, config=budget_of(TINY_BUDGET))
         assert min(map(count, ce_run.bodies)) > TINY_BUDGET
         self.check_told(trial, ce_run, log_lines, TINY_BUDGET)
 

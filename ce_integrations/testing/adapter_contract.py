@@ -252,7 +252,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
             task.cancel()
             assert freed, f"the app's loop stood still while we waited for the store {moment}"
 
-        trial.ours(lambda target: trial.run(ask(target)), answer)
+        trial.drive(lambda target: trial.run(ask(target)), answer)
         degraded = [
             turn.report["degradations"] for turn in trial.turns() if "degradations" in turn.report
         ]

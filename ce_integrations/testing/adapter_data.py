@@ -86,7 +86,7 @@ class Data(Recording):
         rule = engine.sync.constraints.create(scope, 'Never say "guarantee".')
         script = [text("It should. 应该可以。"), text("I guarantee it, in several pieces.")]
         drive = trial.asking(QUESTIONS, way)
-        plain, ce_run = trial.plain(drive, script), trial.ours(drive, script, engine=engine)
+        plain, ce_run = trial.plain(drive, script), trial.drive(drive, script, engine=engine)
         assert ce_run.result == plain.result
         assert engine.sync.violations(scope) == [rule]
         marked = [turn.report.get("violations") for turn in engine.sync.list_turns(scope)]
@@ -101,7 +101,7 @@ class Data(Recording):
         script: Sequence[Answer],
     ) -> tuple[AppRun, AppRun]:
         drive = trial.asking(questions, self.adapter.capabilities.ways[0])
-        return trial.plain(drive, script), trial.ours(drive, script, engine=engine)
+        return trial.plain(drive, script), trial.drive(drive, script, engine=engine)
 
 
 def _keep(engine: ContextEngine, texts: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ class Ends(Data):
         heard: list[Event] = []
         trial.engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, heard.append)
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), text(LONG))
-        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), text(LONG))
+        ce_run = trial.drive(trial.asking(QUESTIONS[:1], way), text(LONG))
         assert ce_run.result == plain.result
         (usage,) = trial.document().session.model_usage
         assert usage.first_token_latency_ms is not None
@@ -59,7 +59,7 @@ class Ends(Data):
     @ways(*PIECEWISE)
     def test_a_stream_that_is_left_is_recorded_once(self, trial: SideBySide, way: Way) -> None:
         plain = trial.plain(lambda target: self.leave(trial, target, way), text(LONG))
-        ce_run = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
+        ce_run = trial.drive(lambda target: self.leave(trial, target, way), text(LONG))
         assert len(plain.result) == TAKEN
         assert ce_run.result == plain.result
         taken_text = "".join(plain.result)
@@ -85,7 +85,7 @@ class Ends(Data):
         pieces = len(LONG) // 8
         script = hang(READS, after_chunks=pieces, then=cut(pieces, then=text(LONG)))
         plain = trial.plain(lambda target: self.broken_off(trial, target, way), script)
-        ce_run = trial.ours(lambda target: self.broken_off(trial, target, way), script)
+        ce_run = trial.drive(lambda target: self.broken_off(trial, target, way), script)
         (heard, fault), (expected, expected_fault) = ce_run.result, plain.result
         assert fault == expected_fault
         assert bool(heard) == bool(expected)
@@ -112,7 +112,7 @@ class Ends(Data):
     ) -> None:
         script = [error(500, "overloaded"), text("well")]
         plain = trial.plain(trial.asking(QUESTIONS, way), script)
-        ce_run = trial.ours(trial.asking(QUESTIONS, way), script)
+        ce_run = trial.drive(trial.asking(QUESTIONS, way), script)
         assert ce_run.result == plain.result
         assert ce_run.raw == plain.raw
         assert ce_run.result[1] == "well"
@@ -124,7 +124,7 @@ class Ends(Data):
     def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: SideBySide, way: Way) -> None:
         script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (broken,))
-        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
+        ce_run = trial.drive(trial.asking(QUESTIONS[:1], way), script, (broken,))
         assert ce_run.result == plain.result
         assert ce_run.raw == plain.raw
         (run,) = trial.document().session.tool_state.tool_calls
@@ -143,7 +143,7 @@ class Ends(Data):
         derived = type("Derived", (type(self.adapter),), {})()
         script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
         with Wire(echo) as wire, derived.install_ce(self.make_target(wire), engine=trial.engine):
-            trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
+            trial.drive(trial.asking(QUESTIONS[:1], way), script, (broken,))
         (run,) = trial.document().session.tool_state.tool_calls
         assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert {turn.status for turn in trial.turns()} == {"committed"}

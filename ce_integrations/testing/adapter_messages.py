@@ -71,7 +71,7 @@ class Messages(Transparency):
         budget = count(plain.bodies[0]) + SPACE
         assert count({**plain.bodies[0], "tools": []}) < budget / 2
         limit = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
-        ce_run = trial.ours(drive, script, (described,), config=RuntimeConfig(budget=limit))
+        ce_run = trial.drive(drive, script, (described,), config=RuntimeConfig(budget=limit))
         assert ce_run.result == plain.result
         assert [count(body) for body in ce_run.bodies if count(body) > budget] == []
         assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
@@ -81,7 +81,7 @@ class Messages(Transparency):
         """Models may write signs beyond ASCII as escapes, and frameworks keep what they wrote."""
         call = Call("described", json.dumps({"word": "上海明天天气如何" * 12}))
         script = [Answer(calls=(call,)), text("It is a city.")]
-        run = trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (described,))
+        run = trial.drive(lambda target: trial.ask(target, QUESTIONS[0], way), script, (described,))
         used = [turn.report["token_used"] for turn in trial.turns()]
         assert [n >= count(body) for n, body in zip(used, run.bodies, strict=True)] == [True] * 2
 
@@ -99,7 +99,7 @@ class Messages(Transparency):
                 return
             trial.patch.setattr(Hooks, "tool_call", lambda *_: None)
         script = [tool_calls([("broken", {})]), text("It does not work.")]
-        trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (broken,))
+        trial.drive(lambda target: trial.ask(target, QUESTIONS[0], way), script, (broken,))
         results = [m for m in trial.document().session.messages if m.role == "tool"]
         assert [message.status for message in results] == ["error"]
 

@@ -71,7 +71,7 @@ class Pictures(ContractCase):
             ]
 
         budget = BudgetConfig(max_input_tokens=BUDGET, reserved_reply_tokens=0)
-        return trial.ours(drive, "I see.", config=RuntimeConfig(budget=budget))
+        return trial.drive(drive, "I see.", config=RuntimeConfig(budget=budget))
 
 
 def _questions(body: JsonObject) -> list[int]:

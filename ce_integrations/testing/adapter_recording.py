@@ -152,7 +152,7 @@ class Recording(Messages):
         """One piece of it, in the framework's own words: it alone knows how it makes a text of an object."""
         script = [tool_calls([("found", {"word": "lane"})]), text("Two lines. 两条线")]
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (found,))
-        ce_run = trial.ours(trial.asking(QUESTIONS[:1], way), script, (found,))
+        ce_run = trial.drive(trial.asking(QUESTIONS[:1], way), script, (found,))
         assert ce_run.result == plain.result
         assert ce_run.raw == plain.raw
         (tool_text,) = (m["content"] for m in ce_run.bodies[1]["messages"] if m["role"] == "tool")

@@ -75,7 +75,7 @@ class Results(ContractCase):
     ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
         plain = trial.plain(drive, RUN, tools)
-        ce_run = trial.ours(drive, RUN, tools, config=COMPACT)
+        ce_run = trial.drive(drive, RUN, tools, config=COMPACT)
         assert ce_run.result == plain.result
         assert [_ids(body) for body in ce_run.bodies] == [_ids(body) for body in plain.bodies]
         first, same, changed = _results(ce_run.bodies[-1])
@@ -93,7 +93,7 @@ class Results(ContractCase):
         self, trial: SideBySide, way: Way
     ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
-        plain, ce_run = trial.plain(drive, RUN, tools), trial.ours(drive, RUN, tools)
+        plain, ce_run = trial.plain(drive, RUN, tools), trial.drive(drive, RUN, tools)
         assert [_results(body) for body in ce_run.bodies] == [
             _results(body) for body in plain.bodies
         ]
@@ -131,7 +131,7 @@ class Results(ContractCase):
         self, trial: SideBySide, way: Way, answers: Callable[[JsonObject], Answer], session: str
     ) -> AppRun:
         drive = trial.asking((QUESTION,), way, session)
-        return trial.ours(drive, answers, (read_log, fetch_evidence), config=COMPACT)
+        return trial.drive(drive, answers, (read_log, fetch_evidence), config=COMPACT)
 
 
 def _fetched(body: JsonObject, evidence_id: str, lines: str = "") -> Answer:

@@ -106,7 +106,7 @@ class Transparency(ContractCase):
         budget = BudgetConfig(max_input_tokens=150, reserved_reply_tokens=0)
         drive, script = trial.asking(questions, way), [text(f"So {topic}") for topic in questions]
         plain = trial.plain(drive, script)
-        ce_run = trial.ours(drive, script, budget=budget)
+        ce_run = trial.drive(drive, script, budget=budget)
         assert ce_run.result == plain.result
         for question, body, whole in zip(questions, ce_run.bodies, plain.bodies, strict=True):
             assert count(body) <= 150
@@ -161,7 +161,7 @@ class Transparency(ContractCase):
             budget=BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
         )
         plain = trial.plain(drive, script, (read,))
-        ce_run = trial.ours(drive, script, (read,), config=config)
+        ce_run = trial.drive(drive, script, (read,), config=config)
         assert ce_run.installation is not None
         report = ce_run.installation.last_report(SESSION)
         assert report is not None

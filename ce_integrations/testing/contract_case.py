@@ -107,7 +107,7 @@ class ContractCase(FrameworkApps):
     def both(self, trial: SideBySide, drive: Drive, **options: Any) -> tuple[AppRun, AppRun]:
         """The conversation without us and with us."""
         script, tools = self.talk()
-        return trial.plain(drive, script, tools), trial.ours(drive, script, tools, **options)
+        return trial.plain(drive, script, tools), trial.drive(drive, script, tools, **options)
 
 
 def _applies(test: Any, apps: type[FrameworkApps]) -> bool:

@@ -213,7 +213,7 @@ class SideBySide:
         )  # and not the trial, which has an engine
         return type(self.apps), *asking_key, answers, tuple(tools)
 
-    def ours(
+    def drive(
         self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any
     ) -> AppRun:
         """Drive an app with us; `options` are those of `install_ce`."""

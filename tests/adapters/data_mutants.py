@@ -35,13 +35,13 @@ def knows_one_role(patch: Patch, adapter: Adapter[Any, Any]) -> None:
 
 def records_no_words(patch: Patch, _: Adapter[Any, Any]) -> None:
     """An answer is recorded without what it says."""
-    named = Hooks._named
+    named = Hooks._fill_names
 
     def hushed(self: Any, turn: Any, answer: Any) -> Any:
         said = named(self, turn, answer)
         return replace(said, message=said.message.model_copy(update={"content": ""}))
 
-    patch.setattr(Hooks, "_named", hushed)
+    patch.setattr(Hooks, "_fill_names", hushed)
 
 
 def leaves_open_what_it_cannot_map(patch: Patch, _: Adapter[Any, Any]) -> None:

@@ -95,14 +95,14 @@ def fetched(apps: FrameworkApps, own: RuntimeConfig | None) -> str:
             text("I have read it."),
         ]
         tools = (read_note, fetch_evidence)
-        trial.ours(trial.asking(["Read the note."], way, "s"), script, tools)
+        trial.drive(trial.asking(["Read the note."], way, "s"), script, tools)
         assert trial.engine.sync.flush()
         (key,) = [key for key in keys(trial) if key[2].endswith("s")]
         found = trial.engine.sync.list_evidences(Scope.of_stored(*key))
         [note] = [each.evidence_id for each in found if NOTE[:40] in each.content]
         drive = trial.asking(["What did it say?"], way, "s")
         options = {} if own is None else {"config": own}
-        told = trial.ours(drive, fetches(note), tools, **options)
+        told = trial.drive(drive, fetches(note), tools, **options)
         return str([m["content"] for m in told.bodies[-1]["messages"] if m["role"] == "tool"][-1])
 
 

@@ -137,7 +137,7 @@ def two_engines() -> Iterator[list[ContextEngine]]:
 
 def forget(engine: ContextEngine) -> bool:
     """Make the engine look at everything again; whether there was something that it had not to."""
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     if view is None:
         return False
     lane = view.lane("")

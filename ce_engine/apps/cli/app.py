@@ -53,7 +53,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the group's signature
         """The command of this name, or `None`."""
         if cmd_name in self.commands and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = _made(cmd_name)
+            self.commands[cmd_name] = _load_command(cmd_name)
         return self.commands.get(cmd_name)
 
     def make_context(self, *args: Any, **more: Any) -> Any:
@@ -81,7 +81,7 @@ def _printable_usage() -> Iterator[None]:
         raise
 
 
-def _made(name: str) -> Any:
+def _load_command(name: str) -> Any:
     word = f"{name}_" if iskeyword(name) else name.replace("-", "_")
     from ce_engine.apps.cli.audited import audited  # noqa: PLC0415 - only where a command is run
 

@@ -85,7 +85,7 @@ def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
     own_names = {canonicalize_name(name) for name in frameworks}
     right = 0
     for name, package in sorted(by_name.items()):
-        needs = _wanted(package)
+        needs = _requirements_of(package)
         if name in own_names or own_names & {canonicalize_name(need.name) for need in needs}:
             wrong = [_pin(package, need) for need in needs if not _is_met(need)]
             right += not wrong
@@ -95,7 +95,7 @@ def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
         yield Check("pins", Status.OK, detail)
 
 
-def _wanted(package: Distribution) -> list[Requirement]:
+def _requirements_of(package: Distribution) -> list[Requirement]:
     """What a distribution asks for here, without extras; nothing where that cannot be read."""
     try:
         needs = [Requirement(text) for text in package.requires or ()]

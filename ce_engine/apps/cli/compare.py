@@ -16,7 +16,7 @@ from ce_engine.apps.cli.options import Account, AsJson, Prices, StoreUrl, User
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import find_session, prices_of, reading
 from ce_engine.apps.cli.times import time_of
-from ce_engine.apps.present.compare_lines import csv_text, lines, notes, shown, subject
+from ce_engine.apps.present.compare_lines import csv_text, label, lines, notes, subject
 from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.output import clipped, console, moment, number, print_json, print_under
 from ce_engine.audit.compare.figures import Comparison
@@ -167,7 +167,7 @@ def _print(screen: Console, comparison: Comparison) -> None:
     counts = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
     span = f"{moment(comparison.first_at)} to {moment(comparison.last_at)} UTC"
     print_under(screen, 0, f"{counts} by {subject(comparison.by)}, {span}", style="bold")
-    columns = [(shown(name), figures) for name, figures in comparison.groups.items()]
+    columns = [(label(name), figures) for name, figures in comparison.groups.items()]
     if len(columns) > 1:
         columns.append(("all", total))
     rows = [(line, [line.text(figures) for _, figures in columns]) for line in lines(comparison)]

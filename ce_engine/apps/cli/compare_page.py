@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from ce_engine.apps.present.compare_lines import lines, notes, shown, subject
+from ce_engine.apps.present.compare_lines import label, lines, notes, subject
 from ce_engine.apps.present.compare_panels import (
     Bar,
     Panel,
@@ -55,7 +55,7 @@ def _safe(text: str) -> str:
 
 
 def _name(name: str) -> str:
-    return f"<bdi>{_safe(shown(name))}</bdi>"
+    return f"<bdi>{_safe(label(name))}</bdi>"
 
 
 def _tile(tile: Tile) -> str:

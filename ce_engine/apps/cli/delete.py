@@ -123,7 +123,7 @@ def delete(  # noqa: PLR0913 - one parameter an option
 
 def _print(deleted: DeletionReport, search: Search | None) -> None:
     screen = console()
-    screen.print(f"deleted {_told(deleted)}")
+    screen.print(f"deleted {_render_counts(deleted)}")
     if deleted.cleared:
         screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
     for answer in deleted.derived:
@@ -161,7 +161,7 @@ async def _delete(
             await check.note(store, scopes, evidence)
         with spinner("deleting", hidden=quiet):
             deleted = await deletion()
-        return deleted, await check.made(store, quiet=quiet) if check is not None else None
+        return deleted, await check.search(store, quiet=quiet) if check is not None else None
 
 
 async def _rewritten(
@@ -186,7 +186,7 @@ async def _of_user(
 ) -> tuple[list[Scope], Delete]:
     store = engine.store
     infos = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-    _confirm(f"the data of user {user!r}: {_told(_sum(infos))}", yes=yes)
+    _confirm(f"the data of user {user!r}: {_render_counts(_sum(infos))}", yes=yes)
     plain = [Scope.of_stored(account, user, info.session_id) for info in infos]
     return [await with_project(store, scope) for scope in plain], lambda: engine.delete_user_data(
         account, user
@@ -214,7 +214,7 @@ async def _of_session(
         return scope, lambda: engine.delete_session(scope)
     scope = await find_scope(store, session, account=account, user=info.user_id)
     if evidence is None:
-        target = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
+        target = f"session {session!r} of user {info.user_id!r}: {_render_counts(_sum([info]))}"
         _confirm(target, yes=yes)
         return scope, lambda: engine.delete_session(scope)
     if await store.get_evidence(scope, evidence) is None:
@@ -242,7 +242,7 @@ def _sum(infos: Sequence[SessionInfo]) -> DeletionReport:
     return DeletionReport(sessions=len(infos), **sums)
 
 
-def _told(deleted: DeletionReport) -> str:
+def _render_counts(deleted: DeletionReport) -> str:
     """The numbers in words, those of nothing left out."""
     words = {"evidences": "evidence", "tool_calls": "tool calls"}
     parts = [

@@ -44,7 +44,7 @@ class DeletionCheck:
                 self._texts |= spelled(_texts(document.model_dump(mode="json")))
         self._before = self._values()
 
-    async def made(self, store: Store, *, quiet: bool) -> Search:
+    async def search(self, store: Store, *, quiet: bool) -> Search:
         """Search every byte for it; what another session says as well is none of it."""
         gone_values = self._before - self._values()
         paths = sum(len(store_files.paths()) for store_files in self._files)

@@ -210,7 +210,7 @@ async def _taken_in(url: str, scope: Scope, talks: Sequence[ImportedFile]) -> li
                     replace(scope, session_id=talk.session_id),
                     talk.messages,
                     framework=talk.framework,
-                    progress=bar.stored,
+                    progress=bar.advance_to,
                 )
                 bar.end(len(talk.messages))
                 done.append(report)
@@ -230,7 +230,7 @@ class _Bar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=clipped(session_id, NAME_CELLS))
 
-    def stored(self, messages: int) -> None:
+    def advance_to(self, messages: int) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._before + messages)
 

@@ -156,7 +156,7 @@ def _marks(links: Links, message: Message) -> Iterator[str]:
 
 def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str, str]]:
     """The lines under a message: what it asks for, rests on and was shown, and what became of it."""
-    for request in links.asked(message):
+    for request in links.render_calls(message):
         yield "asks for", request
     refs = links.stands_on(message)
     for word, evidence_id in refs if full else refs[:SHOWN_REFS]:

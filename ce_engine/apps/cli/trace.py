@@ -158,7 +158,7 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
             f"{short_id(item.model_usage.model_usage_id)} {usage_words(item.model_usage)}",
         )
     if item.asked_by is not None:
-        yield "asked by", _named(item.asked_by)
+        yield "asked by", _describe_message(item.asked_by)
     if item.turn_id is not None:
         yield "turn", f"{item.turn} {item.turn_id}"
     if item.quoted_by:
@@ -167,7 +167,7 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
         yield "shown to", " ".join(map(short_id, readers))
 
 
-def _named(message: Message) -> str:
+def _describe_message(message: Message) -> str:
     labels = (attachment.label() for attachment in message.attachments or ())
     text = " ".join(filter(None, (message.content, *labels)))
     return f"{short_id(message.message_id or '-')} {message.role.value} {text}".rstrip()

@@ -151,7 +151,7 @@ async def _verify(
             sessions = []
             with bar("verifying", len(scopes), hidden=quiet) as advance:
                 for scope in scopes:
-                    sessions.append((scope, await _one(engine, scope, lines)))
+                    sessions.append((scope, await _verify_one(engine, scope, lines)))
                     advance()
             settings = await engine.verify_settings(account or None, user, anchors=lines)
             damaged = await verify_settings.unreadable(
@@ -185,7 +185,7 @@ async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
     )
 
 
-async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
+async def _verify_one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
     """Of one among many: that it cannot be read, or has another secret, does not hide the others."""
     try:
         return await engine.verify(scope, anchors=lines)
@@ -303,11 +303,11 @@ def _lines(scope: Scope, check: Verification) -> list[str]:
     lines += [f"  not verified: {problem}" for problem in (*check.unverified, *check.uncounted)]
     if check.unchecked:
         lines.append(f"  not verified: {number(check.unchecked)} payloads, whose key is gone")
-    lines += [f"  {_named(part)} was deleted at {moment(part.at)} UTC" for part in check.deleted]
+    lines += [f"  {_name_of(part)} was deleted at {moment(part.at)} UTC" for part in check.deleted]
     return lines
 
 
-def _named(part: Deletion) -> str:
+def _name_of(part: Deletion) -> str:
     if part.evidence_id is not None:
         return f"evidence {part.evidence_id}"
     return f"all before event {number(part.seq)}"

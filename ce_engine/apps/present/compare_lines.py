@@ -37,7 +37,7 @@ class Line:
     bad: Callable[[Figures], bool] = lambda _: False
 
 
-def shown(name: str, say: Say = ENGLISH) -> str:
+def label(name: str, say: Say = ENGLISH) -> str:
     """A group's name, or what stands for none."""
     return name or say(NONE)
 

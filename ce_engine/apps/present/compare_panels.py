@@ -9,9 +9,9 @@ from ce_engine.apps.present.amounts import PLACES, Amounts, cached_share, cached
 from ce_engine.apps.present.compare_lines import (
     amounts_of,
     cost_text,
+    label,
     milliseconds,
     money,
-    shown,
 )
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import number, percent
@@ -139,10 +139,10 @@ def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> I
     """The charts of these groups, for which there is something to draw."""
     counted = _counted(rows, say)
     if any(f.beside.calls for _, f in rows):
-        yield _told(_costs(rows, amounts_of(comparison), say), counted)
+        yield _add_counts(_costs(rows, amounts_of(comparison), say), counted)
     if rows:
-        yield _told(_tokens(rows, say), counted)
-        yield _told(_sent(rows, say), counted)
+        yield _add_counts(_tokens(rows, say), counted)
+        yield _add_counts(_input_sizes(rows, say), counted)
     if comparison.prices and any(figures.cost for _, figures in rows):
         yield _billed(rows, comparison.prices.currency, say)
     if any(figures.latency_ms or figures.first_token_ms for _, figures in rows):
@@ -151,7 +151,7 @@ def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> I
 
 def _counted(rows: Sequence[Row], say: Say) -> dict[str, str]:
     """By what each group's tokens are counted, where that is not the same in all."""
-    counters = {shown(name, say): f.counters for name, f in rows}
+    counters = {label(name, say): f.counters for name, f in rows}
     if len({counter for group_counters in counters.values() for counter in group_counters}) < 2:
         return {}
     return {
@@ -164,7 +164,7 @@ def _counted(rows: Sequence[Row], say: Say) -> dict[str, str]:
     }
 
 
-def _told(panel: Panel, counted: Mapping[str, str]) -> Panel:
+def _add_counts(panel: Panel, counted: Mapping[str, str]) -> Panel:
     bars = [replace(bar, counted=counted.get(bar.name, "")) for bar in panel.bars]
     return replace(panel, bars=bars)
 
@@ -177,7 +177,7 @@ def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
     def bars() -> Iterator[Bar]:
         for name, costs in pairs:
             if not costs.calls:
-                yield Bar(shown(name, say), say("nothing to stand beside"))
+                yield Bar(label(name, say), say("nothing to stand beside"))
                 continue
             value = say(
                 "{sent} for {before} without us · {effect}",
@@ -190,7 +190,7 @@ def _costs(rows: Sequence[Row], amounts: Amounts, say: Say) -> Panel:
                 Part("more", max(0.0, -costs.saved) / most),
                 Part("track", max(0.0, costs.saved) / most),
             ]
-            yield Bar(shown(name, say), value, parts)
+            yield Bar(label(name, say), value, parts)
 
     key = [
         ("new", say("paid for inputs, and for our own calls")),
@@ -225,7 +225,7 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
                 Part("more", max(0, -f.tokens_saved) / most),
                 Part("track", max(0, f.tokens_saved) / most),
             ]
-            yield Bar(shown(name, say), value, parts)
+            yield Bar(label(name, say), value, parts)
 
     key = [
         ("new", say("sent to the model")),
@@ -238,7 +238,7 @@ def _tokens(rows: Sequence[Row], say: Say) -> Panel:
     return Panel(title, caption, key, list(bars()))
 
 
-def _sent(rows: Sequence[Row], say: Say) -> Panel:
+def _input_sizes(rows: Sequence[Row], say: Say) -> Panel:
     most = max(f.tokens_sent / f.calls for _, f in rows) or 1
 
     def bars() -> Iterator[Bar]:
@@ -250,7 +250,7 @@ def _sent(rows: Sequence[Row], say: Say) -> Panel:
             )
             fresh, whole = f.tokens_sent - f.cached_prefix, f.calls * most
             parts = [Part("cached", f.cached_prefix / whole), Part("new", fresh / whole)]
-            yield Bar(shown(name, say), value, parts)
+            yield Bar(label(name, say), value, parts)
 
     key = [
         ("cached", say("same beginning as the call before")),
@@ -277,7 +277,7 @@ def _billed(rows: Sequence[Row], currency: str, say: Say) -> Panel:
                     cost=cost_text(f.cost, paid, currency, say),
                     each=per_thousand,
                 )
-            yield Bar(shown(name, say), value, [Part("new", f.cost.amount / most if f.cost else 0)])
+            yield Bar(label(name, say), value, [Part("new", f.cost.amount / most if f.cost else 0)])
 
     caption = say("Inputs and answers by the price table, by the tokens that the provider told.")
     return Panel(say("Billed"), caption, [], list(bars()))
@@ -293,7 +293,7 @@ def _times(rows: Sequence[Row], say: Say) -> Panel:
             kind_spreads = [(kind, spread) for kind, spread in pairs if spread]
             texts = [_p50_p95(spread, kind, say) for kind, spread in kind_spreads]
             ranges = [Range(kind, s.p50 / most, s.p95 / most) for kind, s in kind_spreads]
-            yield Bar(shown(name, say), " · ".join(texts) or say("not told"), ranges=ranges)
+            yield Bar(label(name, say), " · ".join(texts) or say("not told"), ranges=ranges)
 
     key = [("new", say("whole answer"))]
     if any(f.first_token_ms for _, f in rows):

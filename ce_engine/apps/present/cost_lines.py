@@ -137,9 +137,9 @@ class SessionCosts:
             before=self.sums.bare(sums.without),
             change=effect(sums),
             causes=self.causes(say),
-        ) + self.taken(say)
+        ) + self.cache_assumption(say)
 
-    def taken(self, say: Say = ENGLISH) -> str:
+    def cache_assumption(self, say: Say = ENGLISH) -> str:
         """What a cached token is taken to cost, on which it depends what is dearer; `""` where no price has one."""
         table = self.costs.prices
         prices = {table.of(call.model, call.provider) for call in self.calls if not is_free(call)}
@@ -162,7 +162,7 @@ class SessionCosts:
         sums = figures(bare, table).beside
         return say(
             "that a provider caches what begins like the call before{share}; were nothing cached: {now} for inputs, {before} without us",
-            share=self.taken(say),
+            share=self.cache_assumption(say),
             now=self.sums.bare(sums.inputs),
             before=self.sums.bare(sums.without),
         )
@@ -318,7 +318,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                     more=spent.amounts.text(cost.more, say),
                     cause=cause_words(cost.cause, say),
                 )
-                + spent.taken(say),
+                + spent.cache_assumption(say),
             )
     yield from _answer(spent, place, say)
     yield from _provider_count(call, say)

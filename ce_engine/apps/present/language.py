@@ -59,7 +59,7 @@ def languages() -> Mapping[str, Language]:
     return by_code
 
 
-def chosen(wanted_code: str, accepted: str = "") -> Language:
+def choose_language(wanted_code: str, accepted: str = "") -> Language:
     """The language of this code, else the first of an `Accept-Language` header that is here, else English."""
     by_code = languages()
     if wanted_code in by_code:

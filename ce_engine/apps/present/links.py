@@ -112,7 +112,7 @@ class Links:
             usage = self.usages[turn.model_usage_id]
             yield "used", f"usage {short_id(usage.model_usage_id)} {spent(usage)}"
 
-    def asked(self, message: Message, say: Say = ENGLISH) -> list[str]:
+    def render_calls(self, message: Message, say: Say = ENGLISH) -> list[str]:
         """The tool calls that a message asks for: ours of it, its name and arguments."""
         texts = []
         for position, request in enumerate(message.tool_calls or ()):

@@ -105,30 +105,30 @@ class RestOfSession:
         ids = [message.message_id or "" for message in messages]
         return frozenset(ids[ids.index(newest) + 1 :] if newest in ids else ())
 
-    def found(self, text: str) -> list[Message]:
+    def find(self, text: str) -> list[Message]:
         """Those that say something, whatever the case of its letters; of `""` all that the turn knew."""
         if not text:
             return [m for m in self._messages if m.message_id not in self._later]
         needle = text.casefold()
-        return [m for m in self._messages if any(needle in part for part in self._said(m))]
+        return [m for m in self._messages if any(needle in part for part in self._texts_of(m))]
 
-    def _said(self, message: Message) -> list[str]:
-        return [message.content.casefold(), *(call.casefold() for call in self._asked(message))]
+    def _texts_of(self, message: Message) -> list[str]:
+        return [message.content.casefold(), *(call.casefold() for call in self._calls(message))]
 
-    def _asked(self, message: Message) -> list[str]:
-        return self._links.asked(message, self._say) if message.tool_calls else []
+    def _calls(self, message: Message) -> list[str]:
+        return self._links.render_calls(message, self._say) if message.tool_calls else []
 
-    def told(self, messages: Sequence[Message], where: Mapping[str, Whereabouts]) -> list[Rest]:
+    def describe(self, messages: Sequence[Message], where: Mapping[str, Whereabouts]) -> list[Rest]:
         """What became of messages.
 
         Args:
             messages: some of those that were found.
             where: where each went, by all turns.
         """
-        return [self._one(message, where.get(message.message_id or "")) for message in messages]
+        return [self._fate(message, where.get(message.message_id or "")) for message in messages]
 
-    def _one(self, message: Message, where: Whereabouts | None) -> Rest:
-        name, say, calls = message.message_id or "", self._say, self._asked(message)
+    def _fate(self, message: Message, where: Whereabouts | None) -> Rest:
+        name, say, calls = message.message_id or "", self._say, self._calls(message)
         if name in self._later:
             return Rest(message, LATER, say(WHY[LATER]), tools=calls)
         row, piece = self._rows.get(name), self._pieces.get(name)

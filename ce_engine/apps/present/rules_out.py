@@ -75,7 +75,7 @@ class RuleOut:
         elif not after and self.texts[turns[-1]] != NOW:
             yield say("changed after turn {turn}", turn=turns[-1])
 
-    def lost(self, say: Say = ENGLISH) -> str:
+    def loss_notice(self, say: Say = ENGLISH) -> str:
         """That a text of it is not there to be looked for; nothing where it is."""
         if not self.is_gone:
             return ""

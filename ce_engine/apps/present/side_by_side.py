@@ -47,7 +47,7 @@ class Side:
         self.keys = [self._key(part) for part in self.replay.sent.parts]
         until = self._until()
         earlier = ((name, m) for name, m in self._messages.items() if (m.seq or 0) <= until)
-        self._stored = {(m.role.value, _plain(_said(m))): name for name, m in earlier}
+        self._stored = {(m.role.value, _plain(_text_of(m))): name for name, m in earlier}
         self._quoted = quoted_ids(self.found) if self.found is not None else set()
 
     def _until(self) -> int:
@@ -58,12 +58,12 @@ class Side:
 
     def _key(self, part: SentPart) -> Key:
         message = self._messages.get(part.message_id or "")
-        return part.role.value, _plain(part.content if message is None else _said(message))
+        return part.role.value, _plain(part.content if message is None else _text_of(message))
 
     def text(self, part: SentPart) -> str:
         """What went out of a message, else the tools that it asks for."""
         message = self._messages.get(part.message_id or "")
-        return part.content or (_said(message) if message is not None else "")
+        return part.content or (_text_of(message) if message is not None else "")
 
     def fate(self, key: Key) -> str:
         """What became of a message that this turn does not send."""
@@ -155,7 +155,7 @@ def _signs(text: str) -> frozenset[str]:
     return frozenset(map("".join, pairwise(ends)))
 
 
-def _said(message: Message) -> str:
+def _text_of(message: Message) -> str:
     calls = message.tool_calls or ()
     return message.content or "; ".join(f"{c.name}({arguments(c.args)})" for c in calls)
 
@@ -182,7 +182,7 @@ def counterpart(
         others: the other session.
         other_turns: its turns, one at least.
     """
-    questions, other_questions = _asked(document, turns), _asked(others, other_turns)
+    questions, other_questions = _questions(document, turns), _questions(others, other_turns)
     place = next(n for n, (_, calls) in enumerate(questions) if at in calls)
     question, calls = questions[place]
     alike = [n for n, (key, _) in enumerate(other_questions) if question and key == question]
@@ -196,7 +196,7 @@ def counterpart(
     return other_calls[min(calls.index(at), len(other_calls) - 1)]
 
 
-def _asked(
+def _questions(
     document: SessionDocument, turns: Sequence[TurnRow]
 ) -> list[tuple[Key | None, list[int]]]:
     """Each question, by what it says, with the places of the calls that are for it."""

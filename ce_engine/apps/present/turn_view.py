@@ -303,7 +303,7 @@ def _row(
     message = messages.get(name)
     row = Row(part.index, part.role, part.action, reason_of(part, fates), part.tokens, message)
     if message is not None:
-        row.text, row.asked = message.content, links.asked(message, say)
+        row.text, row.asked = message.content, links.render_calls(message, say)
         row.attachments = [attachment_words(item, say) for item in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]

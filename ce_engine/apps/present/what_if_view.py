@@ -137,15 +137,15 @@ class WhatIfView:
                 part.index,
                 part.role,
                 part.message_id or "",
-                self._said(message) if message else part.content,
+                self._text_of(message) if message else part.content,
                 was,
                 then,
                 difference(before, after) if before and after and before != after else [],
             )
 
-    def _said(self, message: Message) -> str:
+    def _text_of(self, message: Message) -> str:
         """What a message says, else the tools that it asks for."""
-        return message.content or "; ".join(self._links.asked(message))
+        return message.content or "; ".join(self._links.render_calls(message))
 
     def _place(self, key: Key) -> tuple[int, int]:
         """Where a message stands: by its place in the app's list, before them as it was stored."""

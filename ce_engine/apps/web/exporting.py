@@ -114,11 +114,11 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
     chart = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
     session = _Session(reader, scope, document, turns, links, chart, spent, say)
     full = full_places(session.found)
-    turn_values = [await _turn(session, place, full, step) for place in _chosen(session)]
+    turn_values = [await _turn(session, place, full, step) for place in _detail_places(session)]
     return _rendered(session, turn_values)
 
 
-def _chosen(session: _Session) -> range:
+def _detail_places(session: _Session) -> range:
     """The places of the turns that are told one by one."""
     return range(max(0, len(session.turns) - MOST_TURNS), len(session.turns))
 
@@ -168,7 +168,7 @@ def _rendered(session: _Session, turn_values: list[dict[str, Any]]) -> str:
     for entry in turn_values:
         if entry["report"] is not None:
             entry["costs"] = list(turn_lines(spent, entry["turn"] - 1, say))
-    first = _chosen(session).start
+    first = _detail_places(session).start
 
     def address(turn: int) -> str:
         return f"#turn-{turn}" if turn > first else ""

@@ -18,7 +18,7 @@ from ce_engine.apps.present.output import (
 )
 
 
-def seen(value: object) -> object:
+def finalize(value: object) -> object:
     """Any value of a template on its way out: a text's control characters become their names.
 
     It is Jinja's `finalize`, so no template can forget it; attributes may hold it.

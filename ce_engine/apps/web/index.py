@@ -151,7 +151,7 @@ class SessionIndex:
         self._news.set()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def keep_fresh(self) -> AsyncIterator[None]:
         """Keep it for as long as the block runs."""
         task = asyncio.create_task(self._keep())
         try:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from ce_engine.apps.present.glossary import meaning_words, term_words
-from ce_engine.apps.present.language import Language, Say, chosen, languages
+from ce_engine.apps.present.language import Language, Say, choose_language, languages
 from ce_engine.apps.present.report_lines import code_words
 from ce_engine.apps.present.vocabulary import (
     attachment_words,
@@ -23,7 +23,7 @@ from ce_engine.apps.present.vocabulary import (
     speaker,
     word,
 )
-from ce_engine.apps.web.filters import FILTERS, seen
+from ce_engine.apps.web.filters import FILTERS, finalize
 from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
 from ce_engine.apps.web.reading import Reader
@@ -48,7 +48,7 @@ def taste_of(request: Request) -> Taste:
     """By the switches of the page, else by what the browser says."""
     theme = request.cookies.get(THEME_COOKIE, "")
     code = request.cookies.get(LANGUAGE_COOKIE, "")
-    language = chosen(code, request.headers.get("accept-language", ""))
+    language = choose_language(code, request.headers.get("accept-language", ""))
     return Taste(language, theme if theme in THEMES else "")
 
 
@@ -68,7 +68,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
-        finalize=seen,
+        finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

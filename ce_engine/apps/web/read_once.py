@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 Answers: TypeAlias = dict[tuple[object, ...], Any]
 
-_asked: ContextVar[dict[Scope, Answers] | None] = ContextVar("asked", default=None)
+_page_answers: ContextVar[dict[Scope, Answers] | None] = ContextVar("asked", default=None)
 """What the page under way has asked, by session."""
 
 
 @contextmanager
 def reading_once() -> Iterator[None]:
     """Whatever is asked of a `ReadOnce` inside is read once; the engine's own loop is inside, too."""
-    before = _asked.set({})
+    before = _page_answers.set({})
     try:
         yield
     finally:
-        _asked.reset(before)
+        _page_answers.reset(before)
 
 
 class ReadOnce:
@@ -73,17 +73,17 @@ class ReadOnce:
         return state
 
     async def _once(self, ask: Callable[..., Awaitable[Any]], scope: Scope, **bounds: int) -> Any:
-        page = _asked.get()
+        page = _page_answers.get()
         if page is None:
             return await ask(scope, **bounds)
         if scope not in page:
-            page[scope] = await self._known(scope)
+            page[scope] = await self._answers_of(scope)
         answers, key = page[scope], (ask.__name__, *bounds.values())
         if key not in answers:
             answers[key] = await ask(scope, **bounds)
         return answers[key]
 
-    async def _known(self, scope: Scope) -> Answers:
+    async def _answers_of(self, scope: Scope) -> Answers:
         """What is known of a session as it is now. Its version is read first: what is kept is never older."""
         versions = await self._store.version(scope)
         if self._last is None or self._last[:2] != (scope, versions):

@@ -51,7 +51,7 @@ def rest_of(
     reasons = Reasons(report, moved_in(turns, number), say, room_taken)
     ids = {shown_row.message.message_id or "" for shown_row in shown_rows if shown_row.message}
     others = RestOfSession(row, links, rows, ids, explanation, reasons, say)
-    messages = others.found(find)
+    messages = others.find(find)
     pages = max(1, -(-len(messages) // MOST_REST))
     choice = query.get("rest", "")
     at = min(max(1, int(choice)), pages) if choice.isdecimal() and len(choice) < 9 else 0
@@ -59,7 +59,7 @@ def rest_of(
     where = whereabouts([m.message_id or "" for m in page], links.document, turns) if page else {}
     return {
         "rest_count": len(messages),
-        "rest": others.told(page, where),
+        "rest": others.describe(page, where),
         "rest_where": where,
         "rest_at": max(1, at),
         "rest_pages": pages,

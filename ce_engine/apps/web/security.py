@@ -165,7 +165,7 @@ class Gate:
             allowed = {"allow": ", ".join(METHODS)}
             return _refused(request, 405, say("This page is read only."), headers=allowed)
         if not self.access.knows_host(host):
-            text = say("{host} is no name of this server.", host=_shown(host))
+            text = say("{host} is no name of this server.", host=_escape_start(host))
             return _refused(request, 421, text, say("Use 127.0.0.1."))
         if not _is_same_site(request.headers, host):
             return _refused(request, 403, say("It was asked for from another site."))
@@ -247,7 +247,7 @@ def _refused(
     return PlainTextResponse(f"{status}: {' '.join(filter(None, (text, cure)))}\n", status, headers)
 
 
-def _shown(text: str) -> str:
+def _escape_start(text: str) -> str:
     return ascii(text[:80])
 
 

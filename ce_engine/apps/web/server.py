@@ -50,7 +50,7 @@ def create_app(source: Source, access: Access) -> Starlette:
             app.state.index = index = SessionIndex(reader)
             app.state.streams = set()
             app.state.scrapes = Scrapes(reader)
-            async with index.kept():
+            async with index.keep_fresh():
                 yield
 
     return Starlette(

@@ -158,7 +158,7 @@ class SessionQuery:
         """The address of this list, sorted by a column; by the same one again, the other way round."""
         return self.address(sort=name, turned=name == self.sort and not self.turned)
 
-    def chosen(self, lines: Sequence[Line]) -> list[Line]:
+    def select(self, lines: Sequence[Line]) -> list[Line]:
         """The sessions that are wanted, in their order; `lines` are newest first."""
         tests = list(self._tests())
         matches = [line for line in lines if all(test(line) for test in tests)] if tests else lines

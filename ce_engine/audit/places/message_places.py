@@ -81,7 +81,7 @@ class MessagePlaces:
         places = {name: place for place, name in enumerate(self.ids)}
         self._forms = ResultForms(listed_messages, places, turns)
 
-    def told(self, row: TurnRow) -> Told | None:
+    def read_turn(self, row: TurnRow) -> Told | None:
         """What is stored of a turn, by places; `None` where that is nothing."""
         archive = row.report.get("extra", {}).get("replay")
         if not isinstance(archive, Mapping):

@@ -147,10 +147,10 @@ def whereabouts(
     places, history = MessagePlaces(ids, document, turns), _History()
     for number, row in enumerate(turns, start=1):
         is_meant = lane is None or row.lane == lane
-        if is_meant and (turn_places := places.told(row)) is not None:
+        if is_meant and (turn_places := places.read_turn(row)) is not None:
             history.add(number, row.lane, places.pieces(*turn_places))
     where_of: dict[str, Whereabouts] = {}
-    for (begin, end), where in history.told():
+    for (begin, end), where in history.group_places():
         where_of |= dict.fromkeys(places.ids[begin:end], where)
     return where_of
 
@@ -171,7 +171,7 @@ class _History:
                 self._changes.append((begin, end, turn, lane, fate))
         self._last[lane] = pieces
 
-    def told(self) -> Iterator[tuple[tuple[int, int], Whereabouts]]:
+    def group_places(self) -> Iterator[tuple[tuple[int, int], Whereabouts]]:
         """Neighbouring places of which all turns say the same, and where their messages went."""
         begun: dict[int, list[int]] = {}
         ended: dict[int, list[int]] = {}

@@ -249,7 +249,7 @@ def nominate(
     nomination = Nomination([], left, around=around, withheld=withheld)
     shorter = SentenceChooser(query, sources, locale, left)
     for place, whole in enumerate(candidates):
-        text, must = _said(whole.snippet), whole.priority is Priority.MUST
+        text, must = _repeat_key(whole.snippet), whole.priority is Priority.MUST
         if (is_again := text in seen) or (place >= most and not must):
             why = "duplicate" if is_again else "over_limit"
             nomination.decisions.append(lost_decision(whole, sources, locale, why))
@@ -297,7 +297,7 @@ def _without_room(
     return decision
 
 
-def _said(snippet: Snippet) -> tuple[str, str]:
+def _repeat_key(snippet: Snippet) -> tuple[str, str]:
     """What must not be said twice: of values of a result, with the call that they answer."""
     return snippet.name if snippet.says_all else "", snippet.text
 

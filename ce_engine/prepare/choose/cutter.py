@@ -207,7 +207,7 @@ class Cutter:
     def spare(self, cut: Cut, query: str, room: int) -> int:
         """Tokens for more of the newest messages: where relevance would bring little back, and not all of the room."""
         most = min(self.config.prune.max_retrieved_chunks, max(FEW, room // SHORT))
-        candidates = relevant(self.sources.recall(query, self.groups.sent(), most))
+        candidates = relevant(self.sources.recall(query, self.groups.whole_entries(), most))
         cost = sum(cost_of(candidate, self.sources, self.config.locale) for candidate in candidates)
         return max(0, min(room - cost, int(room * self.policy.low_water)) - cut.tokens)
 

@@ -54,15 +54,15 @@ def decisions(
         else:
             prune_decisions.append(decision)
     prune_decisions += (
-        _told(item, "degraded", shorter[item.key].reason, shorter[item.key].saved)
+        _make_decision(item, "degraded", shorter[item.key].reason, shorter[item.key].saved)
         for item in line.system
         if item.key in shorter
     )
-    prune_decisions += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
+    prune_decisions += (_make_decision(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return prune_decisions
 
 
-def _told(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:
+def _make_decision(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:
     return PruneDecision(
         block_id=item.message_id or f"#{item.index}",
         action=action,

@@ -64,7 +64,7 @@ class Groups:
             return block.token_estimate
         return self.cost(position) - count(self._text(position)) + count(block.content)
 
-    def sent(self) -> frozenset[int]:
+    def whole_entries(self) -> frozenset[int]:
         """Entries that go out whole."""
         cut = self.out.cut
         return frozenset(
@@ -82,7 +82,7 @@ class Groups:
         for position, group in enumerate(line.groups):
             if position not in self.out.cut.dropped and position != line.task:
                 for item in group.items:
-                    yield sources.text(item) if item.n is None else sources.stored(item).content
+                    yield sources.text(item) if item.n is None else sources.message_of(item).content
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""

@@ -89,7 +89,7 @@ class BlockChooser:
         copies = [block.model_copy() for block in own.values()]  # it may change what it is shown
         budget = PruneBudget(max(0, room), dict(self._tiers) or None)
         answer = self._pruner.prune(copies, budget, self._rules)
-        kept_blocks = self._kept(own, answer, price)
+        kept_blocks = self._select_blocks(own, answer, price)
         broken = self._breaks(kept_blocks.values(), max(0, room))
         if broken:
             checked = GreedyPriorityPruner().prune([*kept_blocks.values()], budget, self._rules)
@@ -100,7 +100,7 @@ class BlockChooser:
                 self._tiers[block.priority] -= block.token_estimate
         return self._fates(own, kept_blocks, _reasons(answer.decisions))
 
-    def _kept(
+    def _select_blocks(
         self, own: Mapping[str, ContextBlock], answer: PruneResult, price: Price
     ) -> dict[str, ContextBlock]:
         """The blocks that stay, in their order, with the texts that go out."""

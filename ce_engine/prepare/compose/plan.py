@@ -76,7 +76,7 @@ def _piece(
     before = pin.before if pin is not None else ""
     if item.index is None:
         out.restored += 1
-        message = sources.stored(item)
+        message = sources.message_of(item)
         if (
             message.role is not Role.USER
         ):  # whatever a forged row says of it, these are no person's words

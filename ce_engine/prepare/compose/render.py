@@ -130,7 +130,7 @@ def left_out(steps: Sequence[Sequence[str]], locale: Locale) -> str:
     """The line that says how many steps of this turn are left out, and which evidence keeps their results."""
     if not steps:
         return ""
-    words, ids = TEMPLATES[locale], _named(list(dict.fromkeys(chain(*steps))), locale)
+    words, ids = TEMPLATES[locale], _list_ids(list(dict.fromkeys(chain(*steps))), locale)
     text = words["gone"].format(groups=len(steps))
     return entry(words["kept"].format(gone=text, ids=ids) if ids else text)
 
@@ -188,7 +188,7 @@ def _without(
     """
     spans = list(parts)
     for run in _runs(text, documents):
-        note = f"[… {_named([evidence_id for _, _, evidence_id in run], locale)}]"
+        note = f"[… {_list_ids([evidence_id for _, _, evidence_id in run], locale)}]"
         gained = sum(count(text[start:end]) for start, end, _ in run) - count(note)
         spans.append((run[0][0], run[-1][1], note if gained > 0 else ""))
     return replaced(text, sorted(spans))
@@ -205,7 +205,7 @@ def _runs(text: str, documents: Sequence[Document]) -> list[list[Document]]:
     return runs
 
 
-def _named(evidence_ids: Sequence[str], locale: Locale) -> str:
+def _list_ids(evidence_ids: Sequence[str], locale: Locale) -> str:
     """The last few ids, and how many there are beside them."""
     short_ids = [short_id(item) for item in evidence_ids[-NAMED_IDS:]]
     ids = ", ".join(short_ids)

@@ -58,7 +58,7 @@ def shorten_texts(
         if text == "" and index in sources.saved:  # a replay, to which it is not given
             short_texts[index] = ShorterText("", RETRIEVED, sources.saved[index])
             over -= sources.saved[index]
-        elif over > 0 and (talk_spans := sources.said(text)):
+        elif over > 0 and (talk_spans := sources.find_talk(text)):
             limit = sources.count(text) - over
             texts[index] = _without_oldest(text, talk_spans, limit, sources.count, locale)
             over -= _note(short_texts, sources, index, text, texts[index], CONVERSATION)

@@ -100,9 +100,9 @@ def assemble_compact(
         outcome = assemble(formed, sources=_in_forms(sources, forms) if forms else sources)
         if not forms:
             return items, outcome
-        whole, dropped_keys = _whole(outcome), _gone(outcome)
+        whole, dropped_keys = _whole(outcome), _find_dropped(outcome)
         if all(_holds(key, form, whole) for key, form in forms.items() if key not in dropped_keys):
-            return formed, _told(outcome, forms, formed)
+            return formed, _apply_forms(outcome, forms, formed)
         shown_keys = whole
     return items, assemble(items, sources=sources)
 
@@ -221,7 +221,7 @@ def _with_calls(
 
 def saved_by_kind(outcome: Outcome) -> dict[str, int]:
     """Tokens that the forms of the results that go out save, by kind."""
-    tokens_by_kind, dropped_keys = dict[str, int](), _gone(outcome)
+    tokens_by_kind, dropped_keys = dict[str, int](), _find_dropped(outcome)
     for key, form in outcome.forms.items():
         if key not in dropped_keys:
             tokens_by_kind[form.kind] = tokens_by_kind.get(form.kind, 0) + form.saved
@@ -255,7 +255,7 @@ def _whole(outcome: Outcome) -> frozenset[Key]:
     )
 
 
-def _gone(outcome: Outcome) -> frozenset[Key]:
+def _find_dropped(outcome: Outcome) -> frozenset[Key]:
     groups = outcome.line.groups
     items = [item for position in outcome.cut.dropped for item in groups[position].items]
     return frozenset(item.key for item in [*items, *outcome.line.orphans])
@@ -266,9 +266,9 @@ def _holds(key: Key, form: Form, whole: Collection[Key]) -> bool:
     return key in whole and (form.base is None or form.base in whole)
 
 
-def _told(outcome: Outcome, forms: Forms, items: Sequence[MessageItem]) -> Outcome:
+def _apply_forms(outcome: Outcome, forms: Forms, items: Sequence[MessageItem]) -> Outcome:
     """The outcome with the forms in its plan, and what they save told."""
-    dropped_keys = _gone(outcome)
+    dropped_keys = _find_dropped(outcome)
     outcome.forms = forms
     outcome.plan = [_formed(step, forms) for step in outcome.plan]
     went = {item.key: item for item in items if item.key in forms and item.key not in dropped_keys}

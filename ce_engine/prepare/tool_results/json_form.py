@@ -34,7 +34,7 @@ def read(text: str) -> Any:
         return None
 
 
-def written(value: Any) -> str:
+def write(value: Any) -> str:
     """A value that was `read`, without space."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return _WRITTEN.sub(r"\1", text)
@@ -43,7 +43,7 @@ def written(value: Any) -> str:
 def compact(value: Any) -> str | None:
     """The same in fewer characters, lists of alike objects as rows; `None` where that cannot be told."""
     try:
-        text = written(value if _has_header(value) else _tabled(value))
+        text = write(value if _has_header(value) else _tabled(value))
     except (ValueError, RecursionError):
         return None
     return None if SURROGATE.search(text) else text
@@ -94,7 +94,7 @@ def _tabled(value: Any) -> Any:
         return value
     plain = [_tabled(item) for item in value]
     table = _table(value)
-    return plain if table is None or len(written(table)) >= len(written(plain)) else table
+    return plain if table is None or len(write(table)) >= len(write(plain)) else table
 
 
 def _table(value: list[Any]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ce_engine.prepare.compose.render import Locale
-from ce_engine.prepare.tool_results.json_form import read, written
+from ce_engine.prepare.tool_results.json_form import read, write
 
 
 SHOWN_CHARS = 2_400
@@ -29,9 +29,9 @@ def lines_of(text: str) -> list[str]:
     """The lines of a result; of a JSON list its elements, of a JSON object its fields."""
     value = read(text)
     if isinstance(value, list):
-        return [written(item) for item in value]
+        return [write(item) for item in value]
     if isinstance(value, dict):
-        return [f"{written(name)}: {written(item)}" for name, item in value.items()]
+        return [f"{write(name)}: {write(item)}" for name, item in value.items()]
     return text.splitlines() or [text]
 
 
@@ -40,7 +40,7 @@ def selected(
 ) -> str:
     """The lines that share most with the `query_terms`; `{id}` stands for where all of them are."""
     lines = lines_of(text)
-    positions = _chosen(lines, query_terms, terms)
+    positions = _choose_lines(lines, query_terms, terms)
     note = _WORDS[locale].format(total=len(lines), shown=len(positions), some=min(SOME, len(lines)))
     return "\n".join([note, *numbered(lines, positions)])
 
@@ -59,7 +59,7 @@ def numbered(
         yield "…"
 
 
-def _chosen(
+def _choose_lines(
     lines: Sequence[str], query_terms: frozenset[str], terms: Callable[[str], Sequence[str]]
 ) -> list[int]:
     shared = [len(query_terms.intersection(terms(line[:LINE_CHARS]))) for line in lines]

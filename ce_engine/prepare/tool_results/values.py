@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ce_engine.prepare.tool_results.json_form import SURROGATE, read, written
+from ce_engine.prepare.tool_results.json_form import SURROGATE, read, write
 from ce_engine.schema.json_text import json_text
 from ce_engine.schema.text_cache import text_cache
 
@@ -62,7 +62,7 @@ _known_line = text_cache(maxsize=512)(_line)
 def _fields(value: dict[str, Any]) -> Iterator[str]:
     for name, item in value.items():
         if item is not None:
-            yield f"{name} {_bare(item) or written(item)}"
+            yield f"{name} {_bare(item) or write(item)}"
 
 
 def _table(rows: Sequence[Any]) -> str:
@@ -98,7 +98,7 @@ def _bare(value: Any) -> str:
     """A value without the names in it, but those that it does not say itself."""
     if isinstance(value, dict):
         texts = {name: _bare(item) for name, item in value.items()}
-        parts = [_named(name, value[name], text, texts) for name, text in texts.items() if text]
+        parts = [_add_name(name, value[name], text, texts) for name, text in texts.items() if text]
         return (", " if any(isinstance(item, dict) for item in value.values()) else " ").join(parts)
     if isinstance(value, list):
         parts = list(filter(None, map(_bare, value)))
@@ -106,11 +106,11 @@ def _bare(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or value[:1] == "\x00":
-        return written(value)
+        return write(value)
     return json_text(value) if _SIGNS.search(value) else value
 
 
-def _named(name: str, value: Any, text: str, texts: dict[str, str]) -> str:
+def _add_name(name: str, value: Any, text: str, texts: dict[str, str]) -> str:
     """A field of an object inside: its name where it is a number, one of several objects, or has an empty neighbour."""
     is_text = isinstance(value, str) and value[:1] != "\x00"
     is_number = not (is_text or isinstance(value, dict | list))

@@ -65,7 +65,7 @@ class MemoryStore(DocumentStore):
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
         with self._open():
-            return owned.found(self._settings.get(owned.owner_of(scope), {}), scope, name)
+            return owned.find(self._settings.get(owned.owner_of(scope), {}), scope, name)
 
     async def put_setting(
         self,

@@ -21,7 +21,7 @@ _Bind = tuple[str, Any, Callable[[Any], Any] | None]
 """Name, default, and what makes a value of the driver's of one of ours."""
 
 _count: Callable[[Any], int] = attrgetter("rowcount")
-_one = methodcaller("fetchone")
+_fetch_one = methodcaller("fetchone")
 
 
 class _Compiled:
@@ -72,10 +72,10 @@ class _Statement:
     def _for(self, dialect: Dialect) -> _Compiled:
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
-            compiled = self._compiled[dialect.name] = self._made(dialect)
+            compiled = self._compiled[dialect.name] = self._compile(dialect)
         return compiled
 
-    def _made(self, dialect: Dialect) -> _Compiled:
+    def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._statement.compile(dialect=dialect, column_keys=self._columns)
         names = (
             compiled.positiontup
@@ -146,7 +146,7 @@ class Query(_Statement):
     def first(self, connection: Connection, values: Values) -> Any:
         """The first row, with its columns as attributes, or `None`."""
         compiled = self._for(connection.dialect)
-        row = _executed(connection, compiled.text, [compiled.bound(values)], _one)
+        row = _executed(connection, compiled.text, [compiled.bound(values)], _fetch_one)
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, values: Values) -> list[Row]:

@@ -19,7 +19,7 @@ _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 def delete_session(change: TableChange) -> None:
     """Delete all rows of the session and its key; its events keep their envelopes."""
     row_rules.check_there(change.scope, change.made)
-    key = {"this": change.this}
+    key = {"this": change.row_id}
     counts = {table: change.put(command, [key]) for table, command in sql.CLEAR.items()}
     change.removed = {
         name: counts[table] for name, table in zip(row_rules.REMOVED, _COUNTED, strict=True)
@@ -35,23 +35,23 @@ def delete_session(change: TableChange) -> None:
 def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
     """Delete the content of a piece of evidence; false if there is none."""
     row_rules.check_there(change.scope, change.made)
-    for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
+    for row in reads.evidence_by_id(change.connection, change.row_id, [write.evidence_id]):
         emptied_evidence = row_rules.without_content(row.evidence, change.now)
         if emptied_evidence is None:
             continue
-        values = {"this": change.this, "one": write.evidence_id}
+        values = {"this": change.row_id, "one": write.evidence_id}
         change.put(sql.EMPTY_EVIDENCE, [values | {"body": rows.evidence_body(emptied_evidence)}])
         if row.message_id is not None:
             _empty_message(change, row.message_id)
-        blocks = reads.blocks(change.connection, change.this)
+        blocks = reads.blocks(change.connection, change.row_id)
         left = row_rules.not_resting_on(blocks, write.evidence_id)
         if len(left) < len(blocks):
-            items = [rows.item_values(change.this, "block_id", block) for block in left]
+            items = [rows.item_values(change.row_id, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
         change.removed = {"evidences": 1 + _delete_summaries(change)}
         _erase(change, Erasing.of(row.evidence.content, change.now))
         for number in write.events:
-            change.put(sql.EMPTY_EVENT, [{"this": change.this, "number": number}])
+            change.put(sql.EMPTY_EVENT, [{"this": change.row_id, "number": number}])
         _deleted(change)
         return True
     return False
@@ -59,7 +59,7 @@ def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
 
 def _erase(change: TableChange, erasing: Erasing) -> None:
     """Take a deleted text out of all that is left."""
-    connection, session_number = change.connection, change.this
+    connection, session_number = change.connection, change.row_id
 
     def put(command: Command, values: Sequence[rows.Values]) -> None:
         change.put(command, [{**row_values, "this": session_number} for row_values in values])
@@ -88,17 +88,17 @@ def _erase(change: TableChange, erasing: Erasing) -> None:
 
 def _empty_message(change: TableChange, message_id: str) -> None:
     """Its text goes, and what was kept of its pictures and files."""
-    key = {"this": change.this, "one": message_id}
+    key = {"this": change.row_id, "one": message_id}
     extra = dict(change.connection.execute(sql.EXTRA_OF_MESSAGE, key).scalar() or {})
     extra.pop("attachments", None)
     change.put(sql.EMPTY_MESSAGE, [key | {"extra": extra}])
 
 
 def _delete_summaries(change: TableChange) -> int:
-    key, count = {"this": change.this}, 0
+    key, count = {"this": change.row_id}, 0
     change.put(sql.CLEAR[tables.summaries], [key])
     change.put(sql.SET_SUMMARY, [key | {"summary": None}])
-    for row in reads.evidence(change.connection, change.this):
+    for row in reads.evidence(change.connection, change.row_id):
         emptied_evidence = row_rules.without_content(row.evidence, change.now)
         if row_rules.is_summary(row.evidence) and emptied_evidence is not None:
             values = {

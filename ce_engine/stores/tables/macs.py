@@ -161,7 +161,7 @@ class Macs:
             basis = self._basis.pop(tag, None) if self._basis else None
             self._add(content, PUT if basis is None else CHANGED, tag, basis or b"", mac)
 
-    def gone(self, content: Content, key: Row) -> None:
+    def drop(self, content: Content, key: Row) -> None:
         """A row was deleted."""
         self._add(content, GONE, self._key.tag(content, key))
 

@@ -24,15 +24,15 @@ def replace_document(
         _replace_blocks_and_meta(change, document)
     session = document.session
     if names & row_rules.SUMMED_UP:
-        sql.CLEAR[tables.summaries].run(change.connection, {"this": change.this})
+        sql.CLEAR[tables.summaries].run(change.connection, {"this": change.row_id})
     if "messages" in names:
         _replace_messages(change, session)
     if "summary" in names:
         summary = compact(session.summary) if session.summary else None
-        change.put(sql.SET_SUMMARY, [{"this": change.this, "summary": summary}])
+        change.put(sql.SET_SUMMARY, [{"this": change.row_id, "summary": summary}])
     if "task_state" in names:
         items = [
-            rows.item_values(change.this, "task_id", task)
+            rows.item_values(change.row_id, "task_id", task)
             for task in session.task_state.todo_list.tasks
         ]
         change.refill(tables.tasks, sql.PUT_TASKS, items)
@@ -44,33 +44,35 @@ def replace_document(
 
 def _replace_messages(change: TableChange, session: Session) -> None:
     rows_by_id = {
-        str(row.message.message_id): row for row in reads.messages(change.connection, change.this)
+        str(row.message.message_id): row for row in reads.messages(change.connection, change.row_id)
     }
     new, change.head.last_seq = row_rules.replaced(
         session.messages, rows_by_id, change.head.last_seq
     )
-    values = [rows.message_values(change.this, row) for row in new]
+    values = [rows.message_values(change.row_id, row) for row in new]
     change.refill(tables.messages, sql.NEW_MESSAGES, values)
 
 
 def _replace_evidence(change: TableChange, document: SessionDocument) -> None:
     rows_by_id = {
-        row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.this)
+        row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.row_id)
     }
     new = row_rules.kept_evidence(
         document.evidences.values(), rows_by_id, document.session.messages
     )
-    values = [rows.evidence_values(change.this, row) for row in new]
+    values = [rows.evidence_values(change.row_id, row) for row in new]
     change.refill(tables.evidence, sql.NEW_EVIDENCE, values)
     change.head.last_evidence = max(change.head.last_evidence, len(new))
 
 
 def _replace_blocks_and_meta(change: TableChange, document: SessionDocument) -> None:
-    blocks = [rows.item_values(change.this, "block_id", block) for block in document.context_blocks]
+    blocks = [
+        rows.item_values(change.row_id, "block_id", block) for block in document.context_blocks
+    ]
     change.refill(tables.blocks, sql.PUT_BLOCKS, blocks)
     meta = document.meta
     values = {
-        "this": change.this,
+        "this": change.row_id,
         "meta": compact(meta, {"created_at", "updated_at"}) if meta else None,
         "created_at": (meta.created_at or None) if meta else None,
     }
@@ -80,11 +82,11 @@ def _replace_blocks_and_meta(change: TableChange, document: SessionDocument) -> 
 
 
 def _replace_calls(change: TableChange, session: Session) -> None:
-    result = change.connection.execute(sql.ALL_CALLS, {"this": change.this})
+    result = change.connection.execute(sql.ALL_CALLS, {"this": change.row_id})
     rows_by_id = {row.call.tool_call_id: row for row in map(rows.call_row, result)}
     values = [
         rows.call_values(
-            change.this, replace(rows_by_id.get(call.tool_call_id, ToolCallRow(call)), call=call)
+            change.row_id, replace(rows_by_id.get(call.tool_call_id, ToolCallRow(call)), call=call)
         )
         for call in session.tool_state.tool_calls
     ]
@@ -92,9 +94,9 @@ def _replace_calls(change: TableChange, session: Session) -> None:
 
 
 def _replace_usage(change: TableChange, session: Session) -> None:
-    turns = dict(map(tuple, change.connection.execute(sql.KNOWN_USAGE, {"this": change.this})))
+    turns = dict(map(tuple, change.connection.execute(sql.KNOWN_USAGE, {"this": change.row_id})))
     values = [
-        rows.item_values(change.this, "model_usage_id", usage)
+        rows.item_values(change.row_id, "model_usage_id", usage)
         | {"turn_id": turns.get(usage.model_usage_id)}
         for usage in session.model_usage
     ]

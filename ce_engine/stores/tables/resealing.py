@@ -104,7 +104,7 @@ def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id
     )
     with change.compared():
         for rows in old:
-            rows.reseal(connection, change.this)
+            rows.reseal(connection, change.row_id)
     finish(change, session_row, is_other=True)
     return True
 

@@ -58,12 +58,12 @@ _SIGN = Command(
 
 def get(connection: Connection, scope: Scope, name: str, secret: Secret) -> Setting | None:
     """The setting, if it is there and was not deleted, with what its MACs say."""
-    return owned.found(_in_project(connection, scope, secret), scope, name)
+    return owned.find(_in_project(connection, scope, secret), scope, name)
 
 
 def _in_project(connection: Connection, scope: Scope, secret: Secret) -> Owned:
     key = dict(zip(_PROJECT, (*owned.owner_of(scope), scope.project_id), strict=True))
-    settings = _stored(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
+    settings = _group_by_owner(_IN_PROJECT.all(connection, key)).get(owned.owner_of(scope), {})
     return owned_of(owned.owner_of(scope), settings, secret)
 
 
@@ -75,7 +75,7 @@ def owned_of(owner: Owner, settings: Stored, secret: Secret) -> Owned:
     )
 
 
-def _stored(records: Iterable[Any]) -> dict[Owner, Stored]:
+def _group_by_owner(records: Iterable[Any]) -> dict[Owner, Stored]:
     """Rows by their owners; what is sealed is opened."""
     owners: dict[Owner, Stored] = {}
     for *key, version, value, macs in records:
@@ -163,7 +163,7 @@ def _write(connection: Connection, owner: Owner, old: Owned, new: Owned, secret:
 
 def list_all(connection: Connection, secret: Secret) -> dict[tuple[str, ...], Setting]:
     """By account, user, project and name what owners set."""
-    settings_by_owner = _stored(_ALL.all(connection, {}))
+    settings_by_owner = _group_by_owner(_ALL.all(connection, {}))
     return owned.listed(
         {owner: owned_of(owner, settings, secret) for owner, settings in settings_by_owner.items()}
     )
@@ -183,7 +183,7 @@ def check(
     settings_by_owner: dict[Owner, Stored | ContextEngineError] = {}
     for owner, owner_rows in rows_by_owner.items():
         try:
-            settings_by_owner[owner] = _stored(owner_rows)[owner]
+            settings_by_owner[owner] = _group_by_owner(owner_rows)[owner]
         except (ValueError, TypeError) as error:
             settings_by_owner[owner] = FileDamagedError(
                 f"a setting of this owner's is damaged ({type(error).__name__}). It was left as it is: set it "

@@ -64,7 +64,7 @@ EVENT_MACS = Query(
 )
 
 
-def _known(table: Table, name: str) -> Any:
+def _select_ids(table: Table, name: str) -> Any:
     column = table.c[name]
     ids: BindParameter[Any] = bindparam("ids", expanding=True)
     return select(column).where(table.c.session == _THIS, column.in_(ids))
@@ -100,7 +100,7 @@ END_SESSION = Command(
     .where(_s.c.id == _THIS)
     .values(salt=b"", key_id="", ephemeral=False, summary=None, meta=None)
 )
-KNOWN_MESSAGES = _known(tables.messages, "message_id")
+KNOWN_MESSAGES = _select_ids(tables.messages, "message_id")
 NEW_MESSAGES = inserting(tables.messages)
 NEW_EVIDENCE = _put_once(tables.evidence)
 LINKED_EVIDENCE = Command(
@@ -169,7 +169,7 @@ DROP_SUMMARY = Command(
         tables.summaries.c.anchor_message_id == bindparam("anchor_message_id"),
     )
 )
-KNOWN_EVENTS = _known(tables.events, "event_id")
+KNOWN_EVENTS = _select_ids(tables.events, "event_id")
 NEW_EVENTS = inserting(tables.events)
 EMPTY_EVENTS = Command(
     update(tables.events)

@@ -20,9 +20,9 @@ from ce_engine.stores.tables.macs import CONTENT, Content, Macs, Row
 
 @dataclass(slots=True)
 class Head:
-    """The part of the session's row that a group moves; `this` is the row's number."""
+    """The part of the session's row that a group moves; `row_id` is the row's number."""
 
-    this: int
+    row_id: int
     version: int = 0
     epoch: int = 0
     last_seq: int = 0
@@ -58,8 +58,8 @@ class TableChange:
     is_comparing: bool = False
 
     @property
-    def this(self) -> int:
-        return self.head.this
+    def row_id(self) -> int:
+        return self.head.row_id
 
     def put(self, command: Command, values: Sequence[rows.Values]) -> int:
         return command.run(self.connection, *values, wrote=self._wrote(values))
@@ -79,7 +79,7 @@ class TableChange:
         return None if self.is_comparing else wrote
 
     def _now(self, content: Content, values: rows.Values) -> Row | None:
-        row = sql.ONE_ROW[content.table].first(self.connection, {**values, "this": self.this})
+        row = sql.ONE_ROW[content.table].first(self.connection, {**values, "this": self.row_id})
         return None if row is None else tuple(row)
 
     def read(self, table: Table, values: rows.Values) -> None:
@@ -104,9 +104,9 @@ class TableChange:
     def drop(self, command: Command, table: Table, values: rows.Values) -> None:
         """Delete a row, if it is there."""
         content = CONTENT[table]
-        if command.run(self.connection, {**values, "this": self.this}):
+        if command.run(self.connection, {**values, "this": self.row_id}):
             names = [content.names[place] for place in content.key]
-            self.macs.gone(content, [tables.raw(table.c[name], values[name]) for name in names])
+            self.macs.drop(content, [tables.raw(table.c[name], values[name]) for name in names])
 
     @contextmanager
     def compared(self) -> Iterator[None]:
@@ -120,7 +120,7 @@ class TableChange:
             self.macs.compare(content, before[content.kind], after[content.kind])
 
     def _marks(self) -> dict[int, Any]:
-        key = {"this": self.this}
+        key = {"this": self.row_id}
         return {
             content.kind: self.macs.marks(content, sql.ALL_ROWS[table].all(self.connection, key))
             for table, content in CONTENT.items()
@@ -128,16 +128,16 @@ class TableChange:
 
     def refill(self, table: Table, command: Command, values: Sequence[rows.Values]) -> None:
         """Put these rows in the place of all that the session has in the table."""
-        sql.CLEAR[table].run(self.connection, {"this": self.this})
+        sql.CLEAR[table].run(self.connection, {"this": self.row_id})
         self.put(command, values)
 
-    def known(self, statement: Any, ids: Sequence[str]) -> list[Any]:
+    def find_rows(self, statement: Any, ids: Sequence[str]) -> list[Any]:
         """The rows that `statement` finds for these ids."""
         records: list[Any] = []
         for part in reads.chunks(ids):
-            records += self.connection.execute(statement, {"this": self.this, "ids": part})
+            records += self.connection.execute(statement, {"this": self.row_id, "ids": part})
         return records
 
     def repeated(self, statement: Any, ids: Sequence[str]) -> set[str]:
         """Those of the ids whose rows are there already."""
-        return {row[0] for row in self.known(statement, ids)} if self.repeats else set()
+        return {row[0] for row in self.find_rows(statement, ids)} if self.repeats else set()

@@ -120,7 +120,7 @@ def put_whole(
         repeats=False,
     )
     _put_rows(change, session)
-    events = [rows.event_values(change.this, scope, event) for event in session.events]
+    events = [rows.event_values(change.row_id, scope, event) for event in session.events]
     change.put(sql.NEW_EVENTS, events)
     finish(change, session_row, is_other=False)
 
@@ -146,7 +146,7 @@ def _head_values(scope: Scope, session: StoredSession) -> rows.Values:
 
 
 def _put_rows(change: TableChange, session: StoredSession) -> None:
-    session_number = change.this
+    session_number = change.row_id
 
     def items(name: str, things: Any) -> list[rows.Values]:
         return [rows.item_values(session_number, name, thing) for thing in things]

@@ -179,7 +179,7 @@ def finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
     if is_other:
         row = head_of(change.connection, change.scope, is_deleted=change.ended) or row
     row = row | values | {name: write(values[name]) for name, write in _WRITES.items()}
-    values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
+    values |= {"this": change.row_id, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])
     removed, cleared = change.removed, change.cleared
     return PutResult(success=True, version=head.version, removed=removed, cleared=cleared)
@@ -194,7 +194,7 @@ def _written_events(
         macs, total = b"", b""
     if not change.events:
         return macs or None, total
-    values = [rows.event_values(change.this, change.scope, event) for event in change.events]
+    values = [rows.event_values(change.row_id, change.scope, event) for event in change.events]
     if macs:
         values[0]["macs"] = macs
         total = running(total, change.events[0].hash, macs, key)
@@ -210,7 +210,7 @@ def _append_messages(change: TableChange, write: AppendMessages) -> None:
     ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
     known_ids = change.repeated(sql.KNOWN_MESSAGES, ids)
     new = row_rules.numbered(write.rows, known_ids, change.head.last_seq)
-    change.put(sql.NEW_MESSAGES, [rows.message_values(change.this, row) for row in new])
+    change.put(sql.NEW_MESSAGES, [rows.message_values(change.row_id, row) for row in new])
     change.head.last_seq += len(new)
     change.frameworks |= {row.framework for row in new}
 
@@ -219,42 +219,42 @@ def _put_evidence(change: TableChange, write: PutEvidence) -> None:
     row = copied(write.row)
     row.seq = change.head.last_evidence + 1
     change.head.last_evidence += change.put(
-        sql.NEW_EVIDENCE, [rows.evidence_values(change.this, row)]
+        sql.NEW_EVIDENCE, [rows.evidence_values(change.row_id, row)]
     )
 
 
 def _link_evidence(change: TableChange, write: LinkEvidence) -> None:
-    for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
-        values = rows.evidence_values(change.this, row_rules.linked(row, write))
+    for row in reads.evidence_by_id(change.connection, change.row_id, [write.evidence_id]):
+        values = rows.evidence_values(change.row_id, row_rules.linked(row, write))
         with change.changed(tables.evidence, values):
-            change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
+            change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.row_id}])
 
 
 def _put_blocks(change: TableChange, write: PutBlocks) -> None:
-    items = [rows.item_values(change.this, "block_id", block) for block in write.blocks]
+    items = [rows.item_values(change.row_id, "block_id", block) for block in write.blocks]
     change.put(sql.PUT_BLOCKS, items)
 
 
 def _append_tool_calls(change: TableChange, write: AppendToolCalls) -> None:
     ids = list(dict.fromkeys(row.call.tool_call_id for row in write.rows))
     merged: dict[str, ToolCallRow] = {}
-    for record in change.known(sql.KNOWN_CALLS, ids):
+    for record in change.find_rows(sql.KNOWN_CALLS, ids):
         row = rows.call_row(record)
         merged[row.call.tool_call_id] = row
         change.read(tables.tool_calls, {"tool_call_id": row.call.tool_call_id})
     for row in write.rows:
         name = row.call.tool_call_id
         merged[name] = row_rules.merged_call(merged[name], row) if name in merged else row
-    change.put(sql.PUT_CALLS, [rows.call_values(change.this, merged[name]) for name in ids])
+    change.put(sql.PUT_CALLS, [rows.call_values(change.row_id, merged[name]) for name in ids])
 
 
 def _append_model_usage(change: TableChange, write: AppendModelUsage) -> None:
-    items = [rows.item_values(change.this, "model_usage_id", usage) for usage in write.usages]
+    items = [rows.item_values(change.row_id, "model_usage_id", usage) for usage in write.usages]
     change.put(sql.NEW_USAGE, [item | {"turn_id": write.turn_id} for item in items])
 
 
 def _upsert_tasks(change: TableChange, write: UpsertTasks) -> None:
-    items = [rows.item_values(change.this, "task_id", task) for task in write.tasks]
+    items = [rows.item_values(change.row_id, "task_id", task) for task in write.tasks]
     change.put(sql.PUT_TASKS, items)
 
 
@@ -263,12 +263,12 @@ def _put_turn(change: TableChange, write: PutTurn) -> None:
         write.turn.status is TurnStatus.ABANDONED
     ):  # as it was found, by somebody else than its maker
         change.read(tables.turns, {"turn_id": write.turn.turn_id})
-    change.put(sql.PUT_TURN, [rows.turn_values(change.this, write.turn)])
+    change.put(sql.PUT_TURN, [rows.turn_values(change.row_id, write.turn)])
     change.frameworks.add(write.turn.framework)
 
 
 def _put_cut(change: TableChange, write: PutCut) -> None:
-    values = rows.cut_values(change.this, write.mark)
+    values = rows.cut_values(change.row_id, write.mark)
     if write.replaces is not None:
         old = {**values, "anchor_message_id": write.replaces}
         change.drop(sql.DROP_CUT, tables.cuts, old)
@@ -279,7 +279,7 @@ def _put_summary(change: TableChange, write: PutSummary) -> None:
     row_rules.check_epoch(change.scope, write, change.head.epoch)
     for name in write.replaces:
         change.drop(sql.DROP_SUMMARY, tables.summaries, {"anchor_message_id": name})
-    change.put(sql.PUT_SUMMARY, [rows.summary_values(change.this, write.row)])
+    change.put(sql.PUT_SUMMARY, [rows.summary_values(change.row_id, write.row)])
 
 
 def _append_events(change: TableChange, write: AppendEvents) -> None:
@@ -296,7 +296,7 @@ def _append_events(change: TableChange, write: AppendEvents) -> None:
 
 
 def _put_placeholders(change: TableChange, write: PutPlaceholders) -> None:
-    values = [rows.placeholder_values(change.this, item) for item in write.items]
+    values = [rows.placeholder_values(change.row_id, item) for item in write.items]
     change.put(sql.NEW_PLACEHOLDERS, values)
 
 
@@ -309,7 +309,7 @@ def _replace_document(change: TableChange, write: ReplaceDocument) -> None:
 def _delete_session(change: TableChange, write: DeleteSession) -> None:
     delete_session(change)
     # Its own row may be damaged, and is to go all the same: no event has this number.
-    there = sql.EVENT_NUMBERS.all(change.connection, {"this": change.this})
+    there = sql.EVENT_NUMBERS.all(change.connection, {"this": change.row_id})
     numbers = [n for (n,) in there if isinstance(n, int) and n < rows.MOST]
     change.head.last_event_seq = max([change.head.last_event_seq, *numbers])
     _append_events(change, AppendEvents([write.event]))

@@ -64,7 +64,7 @@ class Detection:
         self._thread: threading.Thread | None = None
         self._began, self._process = 0.0, os.getpid()
         self._lock = threading.Lock()
-        self._short = text_cache(2048)(self._found)
+        self._short = text_cache(2048)(self._find_spans)
 
     def spans(self, text: str, locale: str) -> list[SensitiveSpan]:
         """What the detector finds in a text.
@@ -75,14 +75,14 @@ class Detection:
         """
         if not _HAS_WORD.search(text):
             return []
-        return [*(self._short if len(text) <= SHORT else self._found)(text, locale)]
+        return [*(self._short if len(text) <= SHORT else self._find_spans)(text, locale)]
 
-    def _found(self, text: str, locale: str) -> tuple[SensitiveSpan, ...]:
+    def _find_spans(self, text: str, locale: str) -> tuple[SensitiveSpan, ...]:
         left, began = _LEFT.get(), time.monotonic()
         if left is not None and left[0] <= 0:
             raise TimeUpError("the detector took longer for the texts of one call than it may")
         try:
-            spans = self._asked(_Job(text, locale))
+            spans = self._ask_detector(_Job(text, locale))
         finally:
             if left is not None:
                 left[0] -= time.monotonic() - began
@@ -92,7 +92,7 @@ class Detection:
             if span.score >= self._least
         )
 
-    def _asked(self, job: _Job) -> Sequence[PiiSpan]:
+    def _ask_detector(self, job: _Job) -> Sequence[PiiSpan]:
         self._start()
         self._jobs.put(job)
         while True:

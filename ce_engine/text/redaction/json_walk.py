@@ -97,7 +97,7 @@ class JsonWalk:
         """Those of a mapping; a pair's value has the key that stands beside it."""
         fresh: dict[Any, Any] = {}
         visit.parent[visit.place] = fresh
-        above, pair = _above(visit), _named(visit.item)
+        above, pair = _above(visit), _find_pair(visit.item)
         children = []
         for own, value in self._keyed(visit.item):
             key, hint = own if isinstance(own, str) else "", None
@@ -203,7 +203,7 @@ def _above(visit: _Visit) -> Hint | None:
     return Hint(name.inside, name.values == key_names.ALL, guess=name.values == key_names.RANDOM)
 
 
-def _named(item: Mapping[Any, Any]) -> _Pair | None:
+def _find_pair(item: Mapping[Any, Any]) -> _Pair | None:
     """The name of a mapping that has one, for the value beside it: `{"name": "password", "value": ...}`."""
     names = [
         text

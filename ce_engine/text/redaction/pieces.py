@@ -62,7 +62,7 @@ def _of_record(item: Any) -> list[Any] | None:
     return None
 
 
-def said(message: Message) -> Iterator[Any]:
+def long_parts(message: Message) -> Iterator[Any]:
     """What may be long in a message."""
     yield message.content
     yield message.tool_call_id or ""
@@ -73,7 +73,7 @@ def said(message: Message) -> Iterator[Any]:
 
 def answer_texts(answer: Answer) -> Iterator[Any]:
     """What may be long in an answer."""
-    yield from said(answer.message)
+    yield from long_parts(answer.message)
     yield from (answer.host_id or "", answer.model, answer.provider, answer.finish_reason)
     yield from answer.refs or ()
     yield from answer.attachments

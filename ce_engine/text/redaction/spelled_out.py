@@ -33,7 +33,7 @@ def lettered(text: str, pattern: re.Pattern[str] = ANY) -> str:
     """
     pieces: list[str] = []
     done = 0
-    for start, end, match in _found(text, pattern):
+    for start, end, match in _find(text, pattern):
         pieces += (text[done:start], f"[{match['label']}_{_letters(int(match['number']))}]")
         done = end
     return "".join((*pieces, text[done:])) if pieces else text
@@ -41,7 +41,7 @@ def lettered(text: str, pattern: re.Pattern[str] = ANY) -> str:
 
 def spelled_out(text: str, pattern: re.Pattern[str] = ANY) -> list[str]:
     """The placeholders that stand in a text, in disguise too."""
-    return [match[0] for _, _, match in _found(text, pattern)]
+    return [match[0] for _, _, match in _find(text, pattern)]
 
 
 def each_lettered(value: Any, letter: Callable[[str], str]) -> Any:
@@ -66,7 +66,7 @@ def each_lettered(value: Any, letter: Callable[[str], str]) -> Any:
     return root[0]
 
 
-def _found(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, re.Match[str]]]:
+def _find(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, re.Match[str]]]:
     """Each placeholder with its place in the text. No number begins with 0."""
     if not any(map(text.__contains__, _BEGINS)):
         return
@@ -100,7 +100,7 @@ def _views(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
         if not _DISGUISE.search(view):
             break
         before = view
-        for plainer in (_shown, decoded, readable):
+        for plainer in (_strip_unseen, decoded, readable):
             fresh, back = plainer(view)
             if fresh != view and plainer is readable:
                 yield fresh, lambda offset, back=back: origin(back(offset))  # type: ignore[misc]
@@ -112,7 +112,7 @@ def _views(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
             break
 
 
-def _shown(text: str) -> tuple[str, Callable[[int], int]]:
+def _strip_unseen(text: str) -> tuple[str, Callable[[int], int]]:
     """As a quote leaves it."""
     return substitute(text, ((*cut.span(), "") for cut in _UNSEEN.finditer(text)))
 

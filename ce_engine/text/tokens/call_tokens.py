@@ -48,7 +48,7 @@ class Counter:
         self.warnings.append(FALLBACK)
         self._take(CharBasedEstimator())
 
-    def _asked(self, ask: Callable[[TokenEstimator], int]) -> int:
+    def _ask(self, ask: Callable[[TokenEstimator], int]) -> int:
         try:
             tokens: object = ask(self._estimator)
         except Exception:  # noqa: BLE001 - as above
@@ -59,12 +59,12 @@ class Counter:
         return ask(self._estimator)
 
     def text(self, text: str) -> int:
-        return self._asked(lambda estimator: estimator.estimate_text(text, self._model))
+        return self._ask(lambda estimator: estimator.estimate_text(text, self._model))
 
     def message(self, message: Message, arguments: Sequence[str] = ()) -> int:
         """Tokens of a message with framing and tool calls, whose `arguments` may go out as they were written."""
         role, content, model = message.role, message.content, self._model
-        tokens = self._asked(lambda estimator: estimator.estimate_message(role, content, model))
+        tokens = self._ask(lambda estimator: estimator.estimate_message(role, content, model))
         for n, call in enumerate(message.tool_calls or ()):
             args = (arguments[n] if n < len(arguments) else "") or json_text(call.args)
             tokens += self.text(f"{call.name}{args}{call.id or ''}") + PER_TOOL_CALL

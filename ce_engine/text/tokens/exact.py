@@ -106,7 +106,7 @@ def _pieces(text: str) -> Iterator[tuple[str, int]]:
 
 def _encoding(model_hint: str | None) -> tuple[Encoding | None, float]:
     """The encoding to count with, and the margin to add."""
-    encoding_name = _wanted(model_hint)
+    encoding_name = _encoding_name(model_hint)
     if encoding_name is not None and (encoding := load_encoding(encoding_name)) is not None:
         return encoding, 1.0
     if encoding_name in {None, *KNOWN[:1]}:
@@ -118,7 +118,7 @@ def _encoding(model_hint: str | None) -> tuple[Encoding | None, float]:
 
 
 @lru_cache(maxsize=256)
-def _wanted(model_hint: str | None) -> str | None:
+def _encoding_name(model_hint: str | None) -> str | None:
     """The encoding that tiktoken's tables give a model; `None` for models of others."""
     if not model_hint:
         return None

@@ -9,7 +9,7 @@ from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.sessions.view import SessionView
-from ce_engine.turns.input.message_keys import stored as recognised
+from ce_engine.turns.input.message_keys import from_row as incoming_of
 from ce_engine.turns.input.message_keys import version
 from ce_engine.turns.input.rehydration import live_value
 from ce_engine.turns.record.linked_records import find_call
@@ -100,7 +100,7 @@ def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
             "refs": None,
         }
     )
-    incoming_message = recognised(row, stored_message.author.id if stored_message.author else None)
+    incoming_message = incoming_of(row, stored_message.author.id if stored_message.author else None)
     return HostMessage(message, Origin(row.origin), recognised=(of, incoming_message))
 
 

@@ -17,12 +17,12 @@ def incoming(messages: Sequence[HostMessage], ingest: Ingest) -> list[IncomingMe
     return [
         recognition[1]
         if (recognition := host.recognised) is not None and recognition[0] == of
-        else _made(host, ingest)
+        else _make_message(host, ingest)
         for host in messages
     ]
 
 
-def _made(host: HostMessage, ingest: Ingest) -> IncomingMessage:
+def _make_message(host: HostMessage, ingest: Ingest) -> IncomingMessage:
     message = _live(host, ingest)
     host.recognised = (version(ingest), message)
     return message
@@ -50,7 +50,7 @@ def _live(host: HostMessage, ingest: Ingest) -> IncomingMessage:
     )
 
 
-def stored(row: MessageRow, author: str | None) -> IncomingMessage:
+def from_row(row: MessageRow, author: str | None) -> IncomingMessage:
     """A stored message, as it would be recognised in a host's list."""
     message = row.message
     return IncomingMessage(

@@ -27,7 +27,7 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.sessions.lane_cut import LaneCut
 from ce_engine.sessions.view import ArchivedList, OpenTurn, SessionView
-from ce_engine.text.redaction.pieces import said
+from ce_engine.text.redaction.pieces import long_parts
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.attempts import repeated_turn
 from ce_engine.turns.input.continued_line import go_on
@@ -105,7 +105,7 @@ class Preparation:
     def texts(self) -> Iterator[Any]:
         """What is read of the call for the first time."""
         for host in self._new():
-            yield from said(host.message)
+            yield from long_parts(host.message)
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
 
@@ -127,7 +127,7 @@ class Preparation:
 
     def take_in(self) -> int:
         """Record what is new of the list, and nothing else; how many messages that are."""
-        return ListIntake(self.records.named(self.call), self.records, self.counter).take_in().new
+        return ListIntake(self.records.redact(self.call), self.records, self.counter).take_in().new
 
     def run(self) -> tuple[Prepared, Selection]:
         """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
@@ -136,7 +136,7 @@ class Preparation:
 
     def begin(self) -> None:
         """Reconcile, and record what is new."""
-        self.call = self.records.named(self.call)
+        self.call = self.records.redact(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
@@ -164,7 +164,7 @@ class Preparation:
             self.records, call, self.config, self.counter.name, chosen, self.archived
         )
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
-            self.archive = archiving.made()  # of what is stored: before live values come back
+            self.archive = archiving.build()  # of what is stored: before live values come back
             view.lane(self.lane_key).archived = archiving.archived_list(self.archive)
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":

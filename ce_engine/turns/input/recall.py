@@ -97,10 +97,10 @@ class Recall:
             results=self.results,
             terms=terms,
             day_of=self.day_of,
-            stored=self.stored,
+            message_of=self.message_of,
             spans=self.spans,
-            asked=self.asked,
-            said=self.said,
+            question_of=self.question_of,
+            find_talk=self.find_talk,
             summary=self.summary,
             settle=self.settle,
             nearest=self.nearest,
@@ -128,7 +128,7 @@ class Recall:
         media = self.call.messages[item.index].media if item.index is not None else ()
         return self.text(item), media
 
-    def asked(self, item: MessageItem) -> tuple[str, list[QuotedSpan]]:
+    def question_of(self, item: MessageItem) -> tuple[str, list[QuotedSpan]]:
         """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
         row = self.view.rows[item.n] if item.n is not None else None
         text = self.text(item) if row is None or row.withheld else row.message.content
@@ -140,7 +140,7 @@ class Recall:
     def day_of(self, item: MessageItem) -> str:
         return day_of(self.view, item.n)
 
-    def stored(self, item: MessageItem) -> Message:
+    def message_of(self, item: MessageItem) -> Message:
         assert item.n is not None
         return self.view.rows[item.n].message
 
@@ -236,7 +236,7 @@ class Recall:
         evidence = (row.evidence for row in self.view.evidence.values())
         return bool(self.materials) or any(
             item.type is not EvidenceType.LLM_OUTPUT
-            or may_claim(item.metadata, self._said(item.evidence_id))
+            or may_claim(item.metadata, self._evidence_text(item.evidence_id))
             for item in evidence
         )
 
@@ -314,7 +314,7 @@ class Recall:
         ids = [
             e
             for e in dict.fromkeys(ids)
-            if may_claim(evidence_rows[e].evidence.metadata, self._said(e))
+            if may_claim(evidence_rows[e].evidence.metadata, self._evidence_text(e))
         ]
         if len(ids) < 2:
             return list(found)
@@ -336,9 +336,9 @@ class Recall:
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""
         evidence = self.view.evidence[evidence_id].evidence
-        return evidence.model_copy(update={"content": self._said(evidence_id)})
+        return evidence.model_copy(update={"content": self._evidence_text(evidence_id)})
 
-    def _said(self, evidence_id: str) -> str:
+    def _evidence_text(self, evidence_id: str) -> str:
         """What evidence says: its content may stand in a message."""
         row = self.view.evidence[evidence_id]
         n = self.view.log.by_message_id(row.message_id) if row.message_id else None
@@ -371,7 +371,7 @@ class Recall:
             ]
         )
 
-    def said(self, text: str) -> list[QuotedSpan]:
+    def find_talk(self, text: str) -> list[QuotedSpan]:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
         if self.call.purpose != "helper":
             return []

@@ -24,7 +24,7 @@ from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.redaction.pieces import refs
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.input.message_keys import stored as recognised
+from ce_engine.turns.input.message_keys import from_row as incoming_of
 from ce_engine.turns.record.attachments import attachment_records
 from ce_engine.turns.record.evidence_rows import evidence_row
 from ce_engine.turns.record.persistence_boundary import Ingest
@@ -130,7 +130,7 @@ def _record_answer_message(
     if status is not TurnStatus.COMMITTED:
         reply.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
-    fresh = recognised(reply, reply.speaker)
+    fresh = incoming_of(reply, reply.speaker)
     place = place_answer(view.log, turn.question, fresh, agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.

@@ -47,7 +47,7 @@ def evidence_row(
     if withheld:  # what recognises it, and how much it was
         mac = ingest.fingerprinter.mac("content", own).hex()
         stored_metadata |= {"withheld": True, "length": len(own), "content_mac": mac}
-    ingest.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
+    ingest.note_piece(piece, own, {"metadata": dict(metadata)} if metadata else None)
     evidence = Evidence(
         evidence_id=piece.id,
         type=draft.type,

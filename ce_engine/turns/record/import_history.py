@@ -38,7 +38,7 @@ class ImportMethods(EngineBase):
     """Takes in what was said before the engine was there."""
 
     @abstractmethod
-    async def _stored(self, scope: Scope) -> PutResult:
+    async def _await_storage(self, scope: Scope) -> PutResult:
         """Wait, within the store's deadline, for what was recorded."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class ImportMethods(EngineBase):
     async def _version_of(self, scope: Scope, before: str) -> int:
         """The session's version with all that was handed over."""
         with self._journal.phase(PATIENT_S):
-            result = await self._stored(scope)
+            result = await self._await_storage(scope)
         if result.success:
             return result.version
         raise StoreUnavailableError(

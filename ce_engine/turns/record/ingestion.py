@@ -149,7 +149,7 @@ class IngestionMethods(ToolRunMethods):
         is_apart = ingest.is_apart(block.sensitivity)
         content = ingest.content(block.content, piece, kind="evidence", is_apart=is_apart)[0].text
         if is_apart:
-            ingest.told(piece, block.content)
+            ingest.note_piece(piece, block.content)
         hint = self.config.model_hint
         update = {
             "content": content,

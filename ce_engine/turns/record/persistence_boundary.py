@@ -167,7 +167,7 @@ class Ingest:
             return replace(redacted, text=""), bool(text)
         return redacted, withheld
 
-    def told(self, piece: RedactionTally, content: str = "", data: Any = None) -> None:
+    def note_piece(self, piece: RedactionTally, content: str = "", data: Any = None) -> None:
         """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
         if piece.rules:
             self.redactions[piece.id] = RedactionRecord(
@@ -294,7 +294,7 @@ class Ingest:
         """The arguments of a tool call that is recorded on its own."""
         piece = RedactionTally(call_id)
         stored_args = self.args(args, piece)
-        self.told(piece, data={"args": args})
+        self.note_piece(piece, data={"args": args})
         return stored_args
 
     def message_row(
@@ -313,7 +313,7 @@ class Ingest:
         `broken_off`: a stream of it was cut off.
         """
         live = host.message
-        redacted, withheld, requests = self._said(message_id, host, broken_off=broken_off)
+        redacted, withheld, requests = self._redact_message(message_id, host, broken_off=broken_off)
         author = live.author
         message = Message(
             role=live.role,
@@ -346,7 +346,7 @@ class Ingest:
         estimator, _, model = name.partition("/")
         return f"{estimator}/{self.name(model)}"
 
-    def _said(
+    def _redact_message(
         self, message_id: str, host: HostMessage, *, broken_off: bool
     ) -> tuple[RedactResult, bool, list[ToolRequest]]:
         """What a message says and asks for as it may be stored, and whether its content is withheld."""
@@ -358,7 +358,7 @@ class Ingest:
             ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
             for c in calls
         ]
-        self.told(piece, live.content, {"args": [c.args for c in calls]} if calls else None)
+        self.note_piece(piece, live.content, {"args": [c.args for c in calls]} if calls else None)
         return redacted, withheld, requests
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:

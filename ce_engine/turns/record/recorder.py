@@ -230,7 +230,7 @@ class RecordMethods(EngineBase):
 
     def _name_gap(self, gap: Gap) -> None:
         """Name what could not be recorded: in the session's log, its next report, and on the bus."""
-        view = self._sessions.known(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
+        view = self._sessions.peek(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
         records = self._records(view, gap.scope, "", self.config)
         loss = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
         if gap.groups:

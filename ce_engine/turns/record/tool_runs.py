@@ -63,7 +63,7 @@ class ToolRunMethods(ABC):
         """See that refs lead to evidence of the session."""
 
     @abstractmethod
-    async def _stored(self, scope: Scope) -> PutResult:
+    async def _await_storage(self, scope: Scope) -> PutResult:
         """Wait, within the store's deadline, for what was recorded."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ class ToolRunMethods(ABC):
 
         scope = as_scope(session_id)
         await self._record(scope, record, wait=True, given=[tool_call])
-        return await self._stored(scope)
+        return await self._await_storage(scope)
 
     async def record_model_usage(
         self,
@@ -227,7 +227,7 @@ class ToolRunMethods(ABC):
         output = Ref(evidence_id=llm_output_evidence_id) if llm_output_evidence_id else None
         await self._check(scope, [output] if output is not None else None)
         await self._record(scope, record, wait=True, given=[model_usage])
-        return await self._stored(scope)
+        return await self._await_storage(scope)
 
     async def record_evidence(
         self,

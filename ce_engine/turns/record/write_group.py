@@ -60,7 +60,7 @@ class RecordGroup:
     may_sum_up: bool = True
     """Whether what is recorded may be a reason for a summary: not of who wants nothing remembered."""
 
-    def named(self, call: ModelCall) -> ModelCall:
+    def redact(self, call: ModelCall) -> ModelCall:
         """The call with the host's names of its request, line and framework as they may be stored."""
         ingest, stored_call = self.ingest, copied(call)
         stored_call.request_id = ingest.id(call.request_id)
@@ -157,7 +157,7 @@ class RecordGroup:
 
     def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
-        known_id = self._known(row)
+        known_id = self._find_equal(row)
         if known_id is not None:
             self.ingest.untold(row.evidence.evidence_id)
             self.link(known_id, row.evidence.links, row.message_id)
@@ -198,7 +198,7 @@ class RecordGroup:
         last_fact, self.view.facts[kind, key] = self.view.facts.get((kind, key)), fact
         return last_fact == fact
 
-    def _known(self, row: EvidenceRow) -> str | None:
+    def _find_equal(self, row: EvidenceRow) -> str | None:
         """The same evidence, if the row's lane may read it; else one of the lane's own (decision 7)."""
         known_id = self.view.by_dedup.get(row.dedup_key)
         if known_id is None or not row.lane_key:

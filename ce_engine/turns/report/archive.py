@@ -214,7 +214,7 @@ class ArchiveWriter:
     def _by(self) -> tuple[str, str]:
         return self.estimator, self.records.ingest.redactor_version
 
-    def _known(self) -> tuple[int, Mapping[str, Any]]:
+    def _archive_start(self) -> tuple[int, Mapping[str, Any]]:
         """Of how many leading messages is known what is to be told, and that."""
         outcome, archived = self.chosen.outcome, self.archived
         if below := outcome.line.below:
@@ -223,11 +223,11 @@ class ArchiveWriter:
             return 0, {}
         return archived.count, archived.archive
 
-    def made(self) -> dict[str, Any]:
+    def build(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
         view, call, selection = self.records.view, self.call, self.chosen
         name, mac = self.records.ingest.name, view.fingerprinter
-        first, known_archive = self._known()
+        first, known_archive = self._archive_start()
         new = [i for i in selection.items if i.index is not None and i.index >= first]
         placed = [item.n for item in new if item.n is not None]
         unstored = {
@@ -238,7 +238,7 @@ class ArchiveWriter:
         macs = {index: digest for index, (digest, _) in unstored.items()}
         bring, marks, memory = selection.bring, selection.marks, view.requests.get(call.request_id)
         archive = {
-            "hash": selection.hasher(view, self.config.locale).made(macs),
+            "hash": selection.hasher(view, self.config.locale).compute(macs),
             "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
             "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
             "line": joined(view.log, known_archive.get("line", ()), runs(view.log, placed)),

@@ -47,7 +47,7 @@ class InputHash:
     sources: CandidateSources
     locale: Locale
 
-    def made(self, system: Mapping[int, str]) -> str:
+    def compute(self, system: Mapping[int, str]) -> str:
         """The hash; `system` has the MACs of host messages that are not stored, by index."""
         items = {item.index: item for item in self.items}
         view, digests, units = self.view, self.view.digests, list[str]()

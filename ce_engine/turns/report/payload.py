@@ -59,7 +59,7 @@ def payload_tokens(
         "system": sum(item.tokens for item in system) - saved_in(system, outcome.shorter)
     }
     tokens_by_kind |= {**_by_kind(put_in(outcome, count)), "task": task, **extras}
-    tokens_by_kind |= _said(outcome, outcome.used - sum(tokens_by_kind.values()))
+    tokens_by_kind |= _split_tokens(outcome, outcome.used - sum(tokens_by_kind.values()))
     return {kind: tokens_by_kind[kind] for kind in KINDS if tokens_by_kind.get(kind)}
 
 
@@ -97,7 +97,7 @@ def _by_kind(tokens: Mapping[str, int]) -> dict[str, int]:
     return tokens_by_kind
 
 
-def _said(outcome: Outcome, most: int) -> dict[str, int]:
+def _split_tokens(outcome: Outcome, most: int) -> dict[str, int]:
     """The messages before and behind the task message, `most` tokens together, by who said them."""
     cut, tokens_by_kind = outcome.cut, Tally[str]()
     placed_items = [

@@ -36,9 +36,9 @@ class ShownText:
         self.counter = counter
         self.out = selection.outcome
 
-    def sent(self) -> Sent:
+    def build(self) -> Sent:
         """The parts in order, and what is left out."""
-        left_out_ids = {id(item) for item in self._gone()}
+        left_out_ids = {id(item) for item in self._dropped_items()}
         return Sent(
             tokens=self.out.used,
             budget=self.chosen.limit.tokens,
@@ -93,7 +93,7 @@ class ShownText:
     def _is_system(self, part: SentPart) -> bool:
         return part.index is not None and self.call.messages[part.index].origin is Origin.SYSTEM
 
-    def _gone(self) -> Iterator[MessageItem]:
+    def _dropped_items(self) -> Iterator[MessageItem]:
         line, dropped = self.out.line, self.out.cut.dropped
         yield from line.orphans
         for position in dropped:
@@ -141,7 +141,7 @@ class ShownText:
         if item.index is not None:
             role = self.call.messages[item.index].message.role
         else:
-            role = self.chosen.sources.stored(item).role
+            role = self.chosen.sources.message_of(item).role
         form = self.out.forms.get(item.key)
         return SentPart(
             action=action,

@@ -24,7 +24,7 @@ MAX_CHARS = 256
 """Of an id or a name."""
 
 
-def shown(ingest: Ingest, text: str) -> str:
+def mask_name(ingest: Ingest, text: str) -> str:
     """An id or a name of the host's as telemetry has it: a keyed digest where anything in it may be anybody's.
 
     It goes through no redactor: one learns from what it reads, and the session is to be the same without telemetry.
@@ -45,11 +45,11 @@ def _has_nothing_found(text: str) -> bool:
 
 def of_call(call: ModelCall, ingest: Ingest) -> Attributes:
     """Whose a call is."""
-    return _given(
+    return _drop_empty(
         {
-            "gen_ai.conversation.id": shown(ingest, call.scope.session_id),
-            "gen_ai.agent.name": shown(ingest, call.scope.agent_id or call.lane_key or ""),
-            "gen_ai.request.model": shown(ingest, call.model_hint or ""),
+            "gen_ai.conversation.id": mask_name(ingest, call.scope.session_id),
+            "gen_ai.agent.name": mask_name(ingest, call.scope.agent_id or call.lane_key or ""),
+            "gen_ai.request.model": mask_name(ingest, call.model_hint or ""),
             "ce.framework": call.framework,
             "ce.purpose": call.purpose,
         }
@@ -59,9 +59,9 @@ def of_call(call: ModelCall, ingest: Ingest) -> Attributes:
 def of_turn(turn: TurnHandle, ingest: Ingest) -> Attributes:
     """Whose turn it is that ends."""
     opened = turn.state
-    return _given(
+    return _drop_empty(
         {
-            "gen_ai.conversation.id": shown(ingest, turn.scope.session_id),
+            "gen_ai.conversation.id": mask_name(ingest, turn.scope.session_id),
             "ce.turn.id": turn.turn_id,
             "ce.framework": opened.row.framework if isinstance(opened, OpenTurn) else "",
         }
@@ -90,7 +90,7 @@ def of_preparation(prepared: Prepared) -> Attributes:
         }
     )
     attributes.update(
-        _given(
+        _drop_empty(
             {
                 "ce.tokens.budget": report.token_budget,
                 "ce.tokens.untouched": report.untouched.tokens if report.untouched else None,
@@ -127,10 +127,10 @@ def of_answer(
     answer: Answer, usage: Usage | None, status: TurnStatus, ingest: Ingest
 ) -> Attributes:
     """What the provider told of an answer, or our estimate of it."""
-    attributes = _given(
+    attributes = _drop_empty(
         {
-            "gen_ai.response.model": shown(ingest, answer.model),
-            "gen_ai.provider.name": shown(ingest, answer.provider),
+            "gen_ai.response.model": mask_name(ingest, answer.model),
+            "gen_ai.provider.name": mask_name(ingest, answer.provider),
             "ce.turn.status": status.value,
             "ce.tool_calls": len(answer.message.tool_calls or ()),
         }
@@ -140,7 +140,7 @@ def of_answer(
 
 def of_failure(error_code: str, status: TurnStatus, ingest: Ingest) -> Attributes:
     """How a turn ended that has no whole answer; a text in the place of a code is not told."""
-    code = shown(ingest, error_code) if is_code(error_code) else "error"
+    code = mask_name(ingest, error_code) if is_code(error_code) else "error"
     return {"ce.turn.status": status.value, "error.type": code}
 
 
@@ -148,7 +148,7 @@ def of_usage(usage: Usage | None) -> Attributes:
     """Tokens and times; none where nobody told."""
     if usage is None:
         return {}
-    return _given(
+    return _drop_empty(
         {
             "gen_ai.usage.input_tokens": usage.prompt_tokens,
             "gen_ai.usage.output_tokens": usage.completion_tokens,
@@ -170,5 +170,5 @@ def of_own_calls(responses: Iterable[LlmResponse]) -> Attributes:
     }
 
 
-def _given(attributes: dict[str, Attribute | None]) -> Attributes:
+def _drop_empty(attributes: dict[str, Attribute | None]) -> Attributes:
     return {k: v for k, v in attributes.items() if v is not None and v not in ("", ())}

@@ -85,7 +85,7 @@ class UntouchedWriter:
         system = [m for m in call.messages if m.origin is Origin.SYSTEM]
         system_hashes = tuple(hash(m.message.content) for m in system)
         tokens = tools + sum(map(self.counter.host, system))
-        material_tokens = self._given(bodies)
+        material_tokens = self._count_evidence(bodies)
         asks = any(
             row.message.role is Role.USER and row.lane_key == report.lane and not row.aside
             for row in rows[bodies.whole.rows :]
@@ -105,7 +105,7 @@ class UntouchedWriter:
         )
         return with_all, alone
 
-    def _given(self, bodies: LaneBodies) -> int:
+    def _count_evidence(self, bodies: LaneBodies) -> int:
         """Tokens of the evidence that was recorded since the lane's call before, by the app, and is no message.
 
         At a process's first call of a session: since the last answer, or tool result.

@@ -18,7 +18,7 @@ from haystack.utils import Secret
 
 from ce_integrations.calls.evidence_tool import fetch_evidence
 from ce_integrations.haystack import fetch_evidence_tool
-from ce_integrations.haystack.component_kinds import found
+from ce_integrations.haystack.component_kinds import find_parts
 from ce_integrations.haystack.installer import HaystackAdapter
 from ce_integrations.install.adapter import Adapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
@@ -87,7 +87,7 @@ class HaystackApps(FrameworkApps):
         return replace(native, _meta={**native.meta, "key": 1}, _name="somebody")
 
     def received(self, target: Any) -> list[list[Any]]:
-        models = [each for each in found(target) if isinstance(each, Model)]
+        models = [each for each in find_parts(target) if isinstance(each, Model)]
         return [given for model in models for given in model.received]
 
     # What an app keeps of a talk: the framework's objects keep nothing

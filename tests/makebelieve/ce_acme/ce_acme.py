@@ -50,7 +50,7 @@ class AcmeAdapter(Adapter[Agent, Message]):
         return isinstance(target, Agent)
 
     def attach(self, target: Agent, hooks: Hooks[Message]) -> Detach:
-        hooks.agents.update(agent.name for agent in INJECTION.found(target))
+        hooks.agents.update(agent.name for agent in INJECTION.find_parts(target))
         return INJECTION.attach(target, hooks, Recorder)
 
     def is_attached(self, target: Agent) -> bool:

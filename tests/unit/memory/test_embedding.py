@@ -191,7 +191,7 @@ def test_vectors_go_with_their_session(engines: list[ContextEngine]) -> None:
     made = engine(engines, Subjects())
     talk(made)
     ask(made, ASKED)
-    vectors = ref(made._sessions.known(Scope(session_id="s")).vectors)
+    vectors = ref(made._sessions.peek(Scope(session_id="s")).vectors)
     assert vectors() is not None
     made.sync.delete_session("s")
     gc.collect()

@@ -145,7 +145,7 @@ def test_the_default_placement_keeps_nothing_before_a_question(engine: ContextEn
     chat = Chat(engine, config(placement="seed"))
     chat.ask(CODE, "7391.")
     assert asked(chat.sent[-1], CODE) == CODE
-    assert not engine._sessions.known(SCOPE).lane("").pins  # type: ignore[union-attr]  # it is there
+    assert not engine._sessions.peek(SCOPE).lane("").pins  # type: ignore[union-attr]  # it is there
 
 
 def test_what_stands_there_is_not_brought_in_again(engine: ContextEngine) -> None:
@@ -308,7 +308,7 @@ def test_what_is_deleted_is_gone_from_there(engine: ContextEngine) -> None:
     engine.sync.delete_evidence(SCOPE, found.evidence_id)
     chat.talk()
     assert "4455" not in "\n".join(content for _, content in chat.sent[-1])
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     assert view is not None
     assert "4455" not in str(view.lane("").pins)
 
@@ -322,7 +322,7 @@ def test_it_is_kept_redacted_and_goes_out_live(engine: ContextEngine) -> None:
     chat.talk()
     assert "ann@example.com" in asked(chat.sent[-1], question)
     assert grows(chat.sent[start:])
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     assert view is not None
     kept = str(view.lane("").pins)
     assert "[EMAIL_1]" in kept

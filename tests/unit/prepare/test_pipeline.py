@@ -59,9 +59,9 @@ def run(
         evidence_of=lambda _: "",
         recall=lambda _query, _sent, most: candidates[:most],
         terms=str.split,
-        stored=never,
+        message_of=never,
         spans=lambda _: spans,
-        asked=lambda item: (text(item), spans),
+        question_of=lambda item: (text(item), spans),
     )
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=limit, reserved_reply_tokens=0))
     return assemble(

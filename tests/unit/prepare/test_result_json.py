@@ -16,7 +16,7 @@ from ce_engine.prepare.tool_results.json_form import (
     changed,
     compact,
     read,
-    written,
+    write,
 )
 
 
@@ -100,7 +100,7 @@ def test_half_a_character_cannot_be_sent_and_is_left() -> None:
 
 def test_an_object_that_looks_like_ours_is_not_made_into_rows() -> None:
     value = [{"columns": ["a"], "rows": [[1]]}, {"columns": ["a"], "rows": [[2]]}]
-    assert compact(value) == written(value)
+    assert compact(value) == write(value)
 
 
 def test_of_a_known_object_only_what_changed() -> None:

@@ -319,7 +319,7 @@ def test_a_retry_and_a_run_s_next_call_still_have_the_documents_of_their_request
         engine.sync.fail(prepared.turn, "Timeout", partial="In De")
     else:
         app.commit(prepared, assistant("In Delft."))
-    view = engine._sessions.known(SCOPE)  # what these have
+    view = engine._sessions.peek(SCOPE)  # what these have
     assert view is not None
     [(name, kept)] = view.requests["request-1"].documents
     assert kept is view.evidence[name].evidence.content, "a second copy of it is kept"

@@ -228,7 +228,7 @@ def test_lanes_of_a_session_are_bounded() -> None:
     engine = create_context_engine(MemoryStore(), config=PATIENT)
     for n in range(300):  # some frameworks make a fresh lane with every run
         HostApp(engine, SCOPE).ask(f"q{n}", "a", lane_key=f"node:{n}")
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     assert view is not None
     assert len(view.lanes) < 300
     engine.sync.close()
@@ -240,7 +240,7 @@ def test_failed_turns_of_a_session_are_bounded() -> None:
         app = HostApp(engine, SCOPE)
         turn = app.prepare(user(f"q{n}"), request_id=f"r{n}").turn
         engine.sync.fail(turn, "Timeout", partial="")
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     assert view is not None
     assert len(view.failed) < 200
     engine.sync.close()

@@ -334,13 +334,13 @@ def test_a_host_s_own_text_that_goes_out_shorter_gets_no_live_value() -> None:
 def test_deletion_empties_the_vault(opened: Opened) -> None:
     engine = opened()
     visit(engine).ask(f"Write to {MAIL}", "Done.")
-    before = engine._sessions.known(SCOPE)
+    before = engine._sessions.peek(SCOPE)
     assert before is not None
     assert before.redactor is not None
     assert before.redactor.held_bytes > len(MAIL)
     assert before.held_bytes > before.bytes
     engine.sync.delete_session(SCOPE)
-    assert engine._sessions.known(SCOPE) is None
+    assert engine._sessions.peek(SCOPE) is None
     visit(engine).ask("Say [EMAIL_1] once", "[EMAIL_1]")
     prepared = visit(engine).prepare(user("Again"))
     assert MAIL not in text(prepared)
@@ -355,7 +355,7 @@ def test_a_value_of_deleted_evidence_is_known_no_more(opened: Opened) -> None:
     prepared = visit(engine).prepare(user("And?"))
     assert MAIL in text(prepared)
     engine.sync.delete_evidence(SCOPE, found.evidence_id)
-    view = engine._sessions.known(SCOPE)
+    view = engine._sessions.peek(SCOPE)
     assert view is not None
     assert view.redactor is not None
     assert view.redactor.restore("[EMAIL_1]").restored == 0

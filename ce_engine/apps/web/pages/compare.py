@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.present.compare_lines import amounts_of, lines, notes, shown, subject
+from ce_engine.apps.present.compare_lines import amounts_of, label, lines, notes, subject
 from ce_engine.apps.present.compare_panels import largest, panels, tiles
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.web.index import SessionIndex
@@ -61,13 +61,13 @@ async def compare(request: Request) -> Response:
         missing=missing,
         left_out=left_out,
         most=MOST_SESSIONS,
-        **_shown(comparison, taste_of(request).language),
+        **_page_values(comparison, taste_of(request).language),
     )
 
 
 async def _calls(index: SessionIndex, query: SessionQuery) -> tuple[list[CallRecord], int, int]:
     """The calls that are wanted, sessions of which they are still to be read, and those left out."""
-    matches = query.chosen(await index.look())
+    matches = query.select(await index.look())
     compared_lines = matches[:MOST_SESSIONS]
     await index.read_now(compared_lines, WITHIN_S, calls=True)
     calls, missing = index.calls(compared_lines)
@@ -76,7 +76,7 @@ async def _calls(index: SessionIndex, query: SessionQuery) -> tuple[list[CallRec
     return calls, missing, len(matches) - len(compared_lines)
 
 
-def _shown(comparison: Comparison, say: Say) -> dict[str, Any]:
+def _page_values(comparison: Comparison, say: Say) -> dict[str, Any]:
     rows = largest(comparison)
     columns = [*rows, (say("all"), comparison.total)] if len(rows) > 1 else rows
     table = [
@@ -88,7 +88,7 @@ def _shown(comparison: Comparison, say: Say) -> dict[str, Any]:
         "tiles": list(tiles(comparison, say)),
         "source": amounts_of(comparison).source(say),
         "panels": list(panels(comparison, rows, say)),
-        "heads": [shown(name, say) for name, _ in columns],
+        "heads": [label(name, say) for name, _ in columns],
         "table": table,
         "notes": list(notes(comparison, say)),
         "hidden": len(comparison.groups) - len(rows),

@@ -84,8 +84,8 @@ async def _page(request: Request, name: str) -> Response:
         in_part=in_part,
         disagreements=disagreements,
         **_words(say),
-        told=_told(document, answers, questions),
-        said=_said(result, document, turns),
+        told=_label_messages(document, answers, questions),
+        said=_find_quotes(result, document, turns),
         asked_turns=questions,
         **_text(result, document, query.get("part", "")),
     )
@@ -166,7 +166,7 @@ def _text(found: Trace, document: SessionDocument, choice: str) -> dict[str, Any
     }
 
 
-def _told(
+def _label_messages(
     document: SessionDocument, answers: Mapping[str, int], questions: Mapping[str, int]
 ) -> Callable[[str], tuple[int | None, str]]:
     """What tells a message from others: the turn that it is of, and its first words."""
@@ -182,7 +182,7 @@ def _told(
     return of
 
 
-def _said(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
+def _find_quotes(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
     """What people said that an answer has in its words."""
     message = next((m for m in document.session.messages if m.message_id == found.id), None)
     is_answer = message is not None and message.role is Role.ASSISTANT

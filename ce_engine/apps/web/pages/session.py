@@ -240,7 +240,7 @@ async def find(request: Request) -> Response:
     hits = search(document, turns, text, rules) if document is not None else None
     where = _where(hits, document, turns) if hits is not None and document is not None else {}
     rule_words = {rule.id: rule.words(scope.user_id, say) for rule in rules}
-    lost_texts = [words for rule in rules if (words := rule.lost(say))]
+    lost_texts = [words for rule in rules if (words := rule.loss_notice(say))]
     answer = page(
         request,
         "session_find.html",

@@ -70,7 +70,7 @@ async def sessions(request: Request) -> Response:
 
 
 async def _sheet(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
-    matches = query.chosen(await index.look())
+    matches = query.select(await index.look())
     pages = max(1, -(-len(matches) // PAGE))
     query = query.on_page(min(query.page, pages))
     first = (query.page - 1) * PAGE

@@ -36,7 +36,7 @@ _LONGEST_PAUSE_S = 0.01
 
 
 @contextmanager
-def held(path: Path, deadline: float, make_folder: Callable[[], None]) -> Iterator[None]:
+def hold(path: Path, deadline: float, make_folder: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of the file at `path`, which is made if it is not there.
 
     Raises:

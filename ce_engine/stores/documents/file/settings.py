@@ -94,16 +94,16 @@ class SettingsFiles:
         """The settings of all owners whose files can be read: `damaged` names the others."""
         return {
             owner: setting_macs.owned_of(self._key_of(owner), settings)
-            for owner, settings in self.stored().items()
+            for owner, settings in self.read_all().items()
             if not isinstance(settings, ContextEngineError)
         }
 
     def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the files that no list has; each is named."""
-        results = self.stored(account_id, user_id).values()
+        results = self.read_all(account_id, user_id).values()
         return [str(result) for result in results if isinstance(result, ContextEngineError)]
 
-    def stored(
+    def read_all(
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[Owner, Stored | ContextEngineError]:
         """What owners' files have, with its MACs; of a file that cannot be read, what is wrong with it."""
@@ -124,7 +124,7 @@ class SettingsFiles:
             if self._folder(there) != folder:
                 raise faults.damaged(path, "it is of another user")
             owner = there
-            return owner, _stored(path, owner)
+            return owner, _read_file(path, owner)
         except (FileDamagedError, MigrationError) as error:
             return owner, error
         except OSError as error:
@@ -133,7 +133,7 @@ class SettingsFiles:
             return owner, faults.explain(error, self._shelf.root)
 
     def _load(self, path: Path, owner: Owner) -> Owned:
-        settings = _stored(path, owner)
+        settings = _read_file(path, owner)
         return setting_macs.owned_of(self._key_of(owner), settings) if settings else {}
 
     def reseal(self, key_id: str, deadline: float) -> int:
@@ -142,7 +142,7 @@ class SettingsFiles:
         What cannot be read is left as it is: `damaged` names it.
         """
         count = 0
-        for owner, settings in self.stored().items():
+        for owner, settings in self.read_all().items():
             if isinstance(settings, ContextEngineError):
                 continue
             folder = self._folder(owner)
@@ -201,7 +201,7 @@ def _owner(path: Path, page: Any) -> Owner:
         raise faults.damaged(path, type(error).__name__) from None
 
 
-def _stored(path: Path, owner: Owner) -> Stored:
+def _read_file(path: Path, owner: Owner) -> Stored:
     text = log.content(path)
     if not text and log.identity(path) is None:
         return {}

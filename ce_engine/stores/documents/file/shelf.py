@@ -17,7 +17,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores import private_files
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults, log
-from ce_engine.stores.documents.file.lock import held
+from ce_engine.stores.documents.file.lock import hold
 from ce_engine.stores.documents.file.names import folder_of, safe
 from ce_engine.stores.documents.session import StoredSession
 
@@ -207,7 +207,7 @@ class Shelf:
             private_files.make_folders(self.root, folder)
 
         try:
-            with held(self.own(folder) / _LOCK, deadline, make):
+            with hold(self.own(folder) / _LOCK, deadline, make):
                 yield
         except TimeoutError:
             raise faults.locked(folder, self.root, self._timeout_s) from None

@@ -114,7 +114,7 @@ class FileStore(DocumentStore):
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
         def look() -> Setting | None:
-            return owned.found(self._settings.read(owned.owner_of(scope)), scope, name)
+            return owned.find(self._settings.read(owned.owner_of(scope)), scope, name)
 
         return await self._run(self._readers, look)
 
@@ -178,7 +178,7 @@ class FileStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look() -> dict[tuple[str, str, str], SettingsCheck]:
-            settings = self._settings.stored(account_id, user_id)
+            settings = self._settings.read_all(account_id, user_id)
             return setting_macs.checks_of_owners(self._secret.read, settings)
 
         return await self._run(self._readers, look)
@@ -236,7 +236,7 @@ class FileStore(DocumentStore):
     def _admit_here(self, deadline: float, *, is_sealing: bool) -> None:
         """See that this process has the key of a folder that is sealed."""
         owner = owned.owner_of(SEALED_BY)
-        mark = owned.found(self._settings.read(owner), SEALED_BY, MARK)
+        mark = owned.find(self._settings.read(owner), SEALED_BY, MARK)
         if must_be_marked(mark, is_sealing=is_sealing):
             self._settings.change(
                 owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None), deadline

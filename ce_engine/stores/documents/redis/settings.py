@@ -59,7 +59,7 @@ class OwnersPages:
         """What all owners set, but for what cannot be read; it looks at every key of the database."""
         return {
             owner: setting_macs.owned_of(self._key_of(owner), settings)
-            for owner, settings in self.stored(link).items()
+            for owner, settings in self.read_all(link).items()
             if not isinstance(settings, ContextEngineError)
         }
 
@@ -67,11 +67,11 @@ class OwnersPages:
         """What is wrong with the settings that no list has; each is named."""
         return [
             f"settings of user {user!r}: {result}"
-            for (_, user), result in self.stored(link, account_id, user_id).items()
+            for (_, user), result in self.read_all(link, account_id, user_id).items()
             if isinstance(result, ContextEngineError)
         ]
 
-    def stored(
+    def read_all(
         self, link: Link, account_id: str | None = None, user_id: str | None = None
     ) -> dict[Owner, Stored | ContextEngineError]:
         """What the server has of owners, with its MACs; of what cannot be read, what is wrong with it."""
@@ -80,7 +80,7 @@ class OwnersPages:
             if account_id not in (None, owner[0]) or user_id not in (None, owner[1]):
                 continue
             try:
-                settings_by_owner[owner] = _stored(
+                settings_by_owner[owner] = _parse_texts(
                     owner, link.texts(self._place.owner(owner)), self._place.server
                 )
             except (FileDamagedError, MigrationError) as error:
@@ -139,7 +139,7 @@ class OwnersPages:
         texts = link.texts(self._place.owner(owner))
         if not texts:
             return b"", {}
-        settings = _stored(owner, texts, self._place.server)
+        settings = _parse_texts(owner, texts, self._place.server)
         owned = setting_macs.owned_of(self._key_of(owner), settings)
         with self._mutex:
             self._cache[owner] = texts[0], owned
@@ -148,7 +148,7 @@ class OwnersPages:
         return texts[0], owned
 
 
-def _stored(owner: Owner, texts: list[bytes], server: str) -> Stored:
+def _parse_texts(owner: Owner, texts: list[bytes], server: str) -> Stored:
     try:
         record = from_json(texts[1])
         if record["format"] not in (_OLDER_FORMAT, _FORMAT):

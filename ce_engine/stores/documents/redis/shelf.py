@@ -144,7 +144,7 @@ class Shelf:
                 if key is not None and user_id in (None, key[1]):
                     self._loaded(key, texts)
             except _UNREADABLE as error:
-                problems.append(_said(key, error))
+                problems.append(_describe_error(key, error))
         return problems
 
     def _loaded(self, key: Key, texts: list[bytes] | FileDamagedError) -> LoadedSession | None:
@@ -158,7 +158,7 @@ class Shelf:
             is_new = key not in self._warned
             _put_last(self._warned, key, None, _WATERMARKS)
         if is_new:
-            logger.warning("a session is left out of lists: %s", _said(key, error))
+            logger.warning("a session is left out of lists: %s", _describe_error(key, error))
 
     def keys(self, link: Link) -> list[Key]:
         """All sessions."""
@@ -245,7 +245,7 @@ class Shelf:
         sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - no secret
 
 
-def _said(key: Key | None, error: Exception) -> str:
+def _describe_error(key: Key | None, error: Exception) -> str:
     return f"session {(key or ('',))[-1]!r}: {error}"
 
 

@@ -150,7 +150,7 @@ class RedisStore(DocumentStore):
 
     async def get_setting(self, scope: Scope, name: str) -> Setting | None:
         def look(link: Link) -> Setting | None:
-            return owned.found(self._settings.read_now(link, owned.owner_of(scope)), scope, name)
+            return owned.find(self._settings.read_now(link, owned.owner_of(scope)), scope, name)
 
         return await self._run(self._lookups, look)
 
@@ -188,7 +188,7 @@ class RedisStore(DocumentStore):
         self, account_id: str | None = None, user_id: str | None = None
     ) -> dict[tuple[str, str, str], SettingsCheck]:
         def look(link: Link) -> dict[tuple[str, str, str], SettingsCheck]:
-            settings = self._settings.stored(link, account_id, user_id)
+            settings = self._settings.read_all(link, account_id, user_id)
             return setting_macs.checks_of_owners(lambda: self.secret, settings)
 
         return await self._run(self._readers, look)
@@ -270,10 +270,9 @@ class RedisStore(DocumentStore):
         """See that this process has the key of what is sealed, under the store's prefix."""
         owner = owned.owner_of(SEALED_BY)
         try:
-            mark = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
-        except (
-            FileDamagedError
-        ) as error:  # nobody's own: what is handed over waits until it is mended
+            mark = owned.find(self._settings.read_now(link, owner), SEALED_BY, MARK)
+        except FileDamagedError as error:
+            # It is nobody's own: what is handed over waits until it is mended.
             raise StoreUnavailableError(str(error)) from None
         if must_be_marked(mark, is_sealing=is_sealing):
             self._settings.change(

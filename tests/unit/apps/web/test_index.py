@@ -76,7 +76,7 @@ async def kept(
 ) -> AsyncIterator[SessionIndex]:
     reader = Reader(store, Source(None, **source))
     index = SessionIndex(reader, pace)
-    async with index.kept():
+    async with index.keep_fresh():
         yield index
 
 

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ce_engine.apps import present, web
-from ce_engine.apps.present.language import ENGLISH, chosen, languages
+from ce_engine.apps.present.language import ENGLISH, choose_language, languages
 from tests.unit.apps.web.visiting import read
 
 
@@ -99,7 +99,7 @@ def test_numbers_and_plurals() -> None:
     ],
 )
 def test_whose_language(wanted: str, accepted: str, code: str) -> None:
-    assert chosen(wanted, accepted).code == code
+    assert choose_language(wanted, accepted).code == code
 
 
 def test_the_browsers_language_and_the_switch(many_pages: TestClient) -> None:
