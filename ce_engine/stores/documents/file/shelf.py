@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections import OrderedDict
@@ -37,9 +36,6 @@ _LEVELS = 3
 
 _KEPT_SESSIONS = 32
 _WARNINGS = 4096
-
-OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
-"""What the system says of one session's or one user's files, and not of its disk."""
 
 
 class Shelf:
@@ -127,7 +123,7 @@ class Shelf:
         except (FileDamagedError, MigrationError) as error:
             return None, str(error)
         except OSError as error:
-            if error.errno not in OF_ONE:
+            if error.errno not in faults.OF_ONE:
                 raise
             return None, str(faults.explain(error, self.root))
 
@@ -153,12 +149,19 @@ class Shelf:
     def purge(self, deadline: float) -> None:
         """Take away what killed writers left, of all sessions: drafts, and lines that do not count."""
         for folder in _below(self.root, _LEVELS - 1):
-            if not log.has_remains(folder):
-                continue
-            with self.locked(folder, deadline):
-                session, damage = self._readable(folder)
-                if not damage:
-                    log.remove_remains(folder, session, self._keys)
+            try:
+                self._purge(folder, deadline)
+            except OSError as error:  # who spoilt one keeps the others from nothing
+                if not faults.is_of_one(error, self.root):
+                    raise
+
+    def _purge(self, folder: Path, deadline: float) -> None:
+        if not log.has_remains(folder):
+            return
+        with self.locked(folder, deadline):
+            session, damage = self._readable(folder)
+            if not damage:
+                log.remove_remains(folder, session, self._keys)
 
     def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
         """Write a session anew under the key that seals now; false if it is already."""
