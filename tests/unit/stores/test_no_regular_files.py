@@ -46,7 +46,7 @@ def in_time(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised below
+        except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -185,9 +185,7 @@ def test_who_asks_for_it_is_told_that_it_is_damaged(kind: str, place: str, tmp_p
 
 @pytest.mark.parametrize("name", ["lock", "session.json.new"])
 @pytest.mark.parametrize("kind", [pipe, folder])
-def test_what_only_a_writer_opens(
-    kind: Callable[[Path], None], name: str, tmp_path: Path
-) -> None:
+def test_what_only_a_writer_opens(kind: Callable[[Path], None], name: str, tmp_path: Path) -> None:
     root, url = tmp_path / "sessions", f"file:{tmp_path / 'sessions'}"
     fill(url)
     kind(session_file(root).with_name(name))
