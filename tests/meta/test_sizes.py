@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1500,
     "ce_engine/schema": 3140,
     "ce_engine/sessions": 1765,
-    "ce_engine/stores": 8785,
+    "ce_engine/stores": 8800,
     "ce_engine/testing": 2455,
     "ce_engine/text": 5945,
     "ce_engine/turns": 6180,

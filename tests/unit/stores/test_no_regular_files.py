@@ -218,6 +218,29 @@ def test_a_file_that_only_somebody_else_may_read() -> None:
         assert in_time(lambda: answers(url, BEN))[2:] == [f"Yes ben {n}." for n in range(3)]
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_folder_that_only_somebody_else_may_look_into(depth: int) -> None:
+    with public_folder() as public:
+        root, url = public / "sessions", f"file:{public / 'sessions'}"
+        fill(url)
+        place = root.joinpath(*"abc"[:depth])
+        place.mkdir(parents=True)
+        for path in [public, *public.rglob("*")]:
+            path.chmod(0o777)
+        assert ce("verify", "--store", url).exit_code == 0  # imports what nobody may not
+        place.chmod(0o000)
+        with nobody():
+            names = in_time(lambda: talk(url))
+            done = ce("verify", "--json", "--store", url)
+            engine = opened(url)
+            assert engine.sync.delete_user_data("", "ben").sessions == 1
+            engine.sync.close()
+        assert sorted(names) == ["anna", "ben"]
+        assert done.exit_code == 1
+        assert str(place) in done.stdout
+        assert [each["status"] for each in json.loads(done.stdout)["sessions"]] == ["intact"] * 2
+
+
 def test_no_file_is_written_that_would_be_too_large_to_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,8 +274,8 @@ def test_the_key_file(kind: str, store: str, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"ce\.db\.key.*CE_SECRET"):
         in_time(lambda: secret.beside(tmp_path / "ce.db"))
     engine = opened(url, RuntimeConfig(store=StoreConfig(deadline_s=20, breaker_s=0.2)))
-    assert in_time(lambda: HostApp(engine, ANNA).ask("Go on?", "Yes."))
-    assert in_time(lambda: HostApp(engine, BEN).ask("Go on?", "Yes."))
+    in_time(lambda: HostApp(engine, ANNA).ask("Go on?", "Yes."))
+    in_time(lambda: HostApp(engine, BEN).ask("Go on?", "Yes."))
     key.rmdir() if key.is_dir() else key.unlink()
     (tmp_path / "kept").rename(key)
     in_time(engine.sync.close)
@@ -267,7 +290,7 @@ def test_a_file_beside_an_sqlite_file(
     fill(url)
     kind(path)
     engine = opened(url)
-    assert in_time(lambda: HostApp(engine, ANNA).ask("Go on?", "Yes."))
+    in_time(lambda: HostApp(engine, ANNA).ask("Go on?", "Yes."))
     in_time(engine.sync.close)
     for command in ("verify", "doctor", "sessions"):
         done = in_time(lambda: ce(command, "--store", url))  # noqa: B023 - it is called at once
