@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
 import re
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.audit import AuditRecord
 from ce_engine.schema.times import parse_time
+from ce_engine.stores.private_files import NO_WAIT, open_regular
 
+
+logger = logging.getLogger("ce_engine.audit")
 
 _ASIDE = re.compile(r"\.\d{8}T\d{6}\.\d{6}Z-\d+")
 """What stands behind the name of what was put aside."""
 _LINE_BYTES = 16_384
 """A record is shorter."""
+_WRITING_S = 0.02
+"""A write takes less."""
 
 
 class JsonLinesAudit:
     """Appends a line of JSON for each record, in one write; several processes may share the file.
+
+    A pipe may be in its place: what that does not take at once is lost, and nobody waits for it.
 
     A line is with the operating system when `write` returns: it outlives the process, and with
     `durable` the machine, too. The file and its folder's other parts are for this user alone (mode 0600).
@@ -53,10 +63,20 @@ class JsonLinesAudit:
         """Of time that one file holds."""
         self._begun: tuple[int, datetime | None] = (0, None)
         self._looked: datetime | None = None
+        self._is_torn: bool | None = None
+        """Whether the last record was broken off within its line; `None` until there was a look."""
         self._lock = threading.Lock()
         try:
             os.close(self._open())
         except OSError as error:
+            if (
+                error.errno == errno.ENXIO and self.path.is_fifo()
+            ):  # it may come in a moment: the app starts all the same
+                logger.warning(
+                    "the audit log %r is a pipe that nobody reads: records are lost until its reader is started",
+                    str(self.path),
+                )
+                return
             raise ConfigError(
                 f"the audit log {str(self.path)!r} cannot be written ({error.strerror}): name a file in a "
                 "folder that this user may write to"
@@ -66,7 +86,7 @@ class JsonLinesAudit:
         """Append a record.
 
         Raises:
-            OSError: the disk is full, or the file may not be written any more.
+            OSError: the disk is full, the file may not be written any more, or a pipe takes no more.
         """
         line = json.dumps(record.as_dict(), ensure_ascii=True, separators=(",", ":")) + "\n"
         now = parse_time(record.ts)
@@ -75,7 +95,7 @@ class JsonLinesAudit:
             # Opened anew each time: another process may have put the file aside, or this one been forked.
             file = self._open()
             try:
-                os.write(file, line.encode())
+                self._append(file, line.encode())
                 if self._durable:
                     os.fsync(file)
                 state = os.fstat(file)
@@ -86,7 +106,22 @@ class JsonLinesAudit:
             self._forget(now)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        # A pipe that nobody reads, or that is full, refuses: the record is lost, and the app's call goes on.
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
+
+    def _append(self, file: int, line: bytes) -> None:
+        """Write a line to its last byte, after the end of one that was broken off."""
+        if self._is_torn is not False:  # before the first record, and after one that failed
+            look = _ends_within_a_line(self.path)
+            self._is_torn = bool(self._is_torn) if look is None else look
+        data = b"\n" + line if self._is_torn else line
+        size = 0
+        try:
+            while size < len(data):
+                size += os.write(file, data[size:])
+        finally:
+            if size:
+                self._is_torn = data[size - 1 : size] != b"\n"
 
     def _put_old_aside(self, now: datetime | None) -> None:
         """Begin a new file where the first record of this one is older than a file's records may be."""
@@ -132,10 +167,27 @@ class JsonLinesAudit:
                 path.unlink(missing_ok=True)
 
 
+def _ends_within_a_line(path: Path) -> bool | None:
+    """Whether the last record was broken off, by whichever process; `None` where that cannot be seen."""
+    size = 0
+    try:
+        while True:
+            with open(path, "rb", opener=open_regular) as file:
+                known_size, size = size, file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - 1))
+                if file.read(1) in (b"", b"\n"):
+                    return False
+            if size == known_size:
+                return True
+            time.sleep(_WRITING_S)  # another process may be writing just now
+    except OSError:
+        return None
+
+
 def _time_of(path: Path, *, last: bool) -> datetime | None:
     """When the first or the last record of a file was made; `None` where no line tells."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_regular) as file:
             if last:
                 file.seek(max(0, path.stat().st_size - _LINE_BYTES))
             lines = file.read(_LINE_BYTES).splitlines()

@@ -22,6 +22,6 @@ class AuditSink(Protocol):
     def write(self, record: AuditRecord) -> None:
         """Keep a record; called from any thread, before the caller has its answer.
 
-        What it raises never reaches the caller: it is logged, without the record.
+        What it raises never reaches the caller: it is logged, without the record. It must not block: calls wait for it.
         """
         ...

@@ -1,5 +1,7 @@
 """Files and folders for this user alone, from their first byte, and never through a symbolic link.
 
+What is opened is a regular file: who opens a pipe may wait for ever.
+
 Where a system has no such modes (Windows), what is made has the rights of its folder.
 """
 
@@ -23,6 +25,8 @@ OTHERS = 0o077
 """The bits of a mode that give rights to others than the owner."""
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
+"""Of a regular file it says nothing; a pipe is opened at once, or not at all."""
 
 
 class _Making:
@@ -44,8 +48,21 @@ _making = _Making()
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(..., opener=opener)`: an `OSError` where the file is a link."""
-    return os.open(path, flags | _NO_FOLLOW, FILE_MODE)
+    """For `open(..., opener=opener)`: an `OSError` where the file is a link, or no regular one; nobody waits."""
+    return open_regular(path, flags | _NO_FOLLOW)
+
+
+def open_regular(path: str, flags: int) -> int:
+    """The same, wherever links lead.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file (`ENXIO`, as the system says of some pipes).
+    """
+    handle = os.open(path, flags | NO_WAIT, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.ENXIO, "it is no regular file", path)
+    return handle
 
 
 def make_file(path: Path) -> None:
@@ -82,6 +99,14 @@ def is_link(path: Path) -> bool:
     """Whether it is there and leads elsewhere."""
     try:
         return stat.S_ISLNK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def is_irregular(path: Path) -> bool:
+    """Whether something else than a file is there: a pipe, a folder, a device, a link."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         return False
 

@@ -15,6 +15,8 @@ from ce_engine.stores import private_files
 
 VARIABLE = environment.SECRET
 _BYTES = 32
+_MOST = 1024
+"""Characters that are read of a key file; one that is whole has fewer."""
 
 
 def from_environment() -> bytes | None:
@@ -49,12 +51,17 @@ def beside(database: Path) -> bytes:
         if not os.path.lexists(path):
             _make(path)
         with open(path, encoding="ascii", errors="replace", opener=private_files.opener) as file:
-            text = file.read().strip()
+            text = file.read(_MOST).strip()
     except OSError as error:
         if private_files.is_link(path):
             raise StoreUnavailableError(
                 f"the key file {str(path)!r} is a symbolic link, which is not followed. Put the file "
                 "itself there."
+            ) from None
+        if private_files.is_irregular(path):
+            raise StoreUnavailableError(
+                f"the key file {str(path)!r} is a pipe, a folder or a device. Take it away, and put the file "
+                f"back from a backup, or set {VARIABLE}."
             ) from None
         raise StoreUnavailableError(
             f"the key file {str(path)!r} cannot be read or made ({error.strerror}). "

@@ -120,6 +120,14 @@ def is_link(path: Path, link: Path) -> StoreUnavailableError:
     )
 
 
+def is_no_file(path: Path) -> StoreUnavailableError:
+    """Say that something else is in the place of a file that SQLite has beside its own."""
+    return StoreUnavailableError(
+        f"the store's file {str(path)!r} is a pipe, a folder or a device, and was not opened. Take it away: "
+        "SQLite makes a file there when it needs one."
+    )
+
+
 def cannot_open(path: Path) -> StoreUnavailableError:
     """Say why a file cannot be opened."""
     folder = path.parent

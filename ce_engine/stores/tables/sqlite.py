@@ -84,6 +84,8 @@ class SqliteDatabase:
             for path in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
                 if private_files.is_link(path):
                     raise faults.is_link(self.path, path)
+                if path != self.path and private_files.is_irregular(path):
+                    raise faults.is_no_file(path)  # SQLite would wait for who writes to a pipe
             private_files.make_file(self.path)
         except OSError:
             raise faults.cannot_open(self.path) from None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import stat
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -22,6 +27,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.times import iso
+from ce_engine.testing.host import HostApp
 from tests.hosts.store_host import FORK
 
 
@@ -163,3 +169,101 @@ def test_without_opentelemetry_the_cure_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(MissingDependencyError, match=r"ce-integrations\[otel\]"):
         OpenTelemetryAudit()
+
+
+SCOPE = Scope(session_id="s", user_id="li")
+
+
+def in_time(work: Callable[[], object]) -> None:
+    """Fail where it never ends."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it hangs"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[FileIO]:
+    """Who reads a pipe that is the log, such as a shipper."""
+    os.mkfifo(tmp_path / "audit")
+    with FileIO(os.open(tmp_path / "audit", os.O_RDONLY | os.O_NONBLOCK)) as file:
+        yield file
+
+
+@pytest.mark.req("B-05")
+def test_a_pipe_whose_reader_ends_stops_nobody(
+    tmp_path: Path, reader: FileIO, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = create_context_engine(
+        MemoryStore(), audit=JsonLinesAudit(tmp_path / "audit", max_age=timedelta(days=1))
+    )
+    HostApp(engine, SCOPE).ask("What is it?", "A lamp.")
+    in_time(lambda: engine.sync.get_session(SCOPE))
+    (line,) = (reader.read() or b"").splitlines()
+    assert json.loads(line)["event_type"] == "get_session"
+    reader.close()
+    in_time(lambda: engine.sync.get_session(SCOPE))
+    assert "an access was not audited" in caplog.text
+    in_time(lambda: HostApp(engine, SCOPE).ask("And that?", "A chair."))
+    document = engine.sync.get_session(SCOPE)
+    assert document is not None
+    assert len(document.session.messages) == 4
+    in_time(engine.sync.close)
+
+
+def test_a_pipe_that_nobody_reads_yet_is_told_of_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / "audit")
+    logs: list[JsonLinesAudit] = []
+    in_time(lambda: logs.append(JsonLinesAudit(tmp_path / "audit")))
+    assert "is a pipe that nobody reads" in caplog.text
+    with FileIO(os.open(tmp_path / "audit", os.O_RDONLY | os.O_NONBLOCK)) as file:
+        logs[0].write(record())
+        assert (file.read() or b"").count(b"\n") == 1
+
+
+LONG = record(session_id="x" * 150_000)
+"""More than a pipe takes at once."""
+
+
+@pytest.mark.req("B-05")
+def test_a_pipe_that_is_full_takes_no_more_and_the_next_record_is_a_line_of_its_own(
+    tmp_path: Path, reader: FileIO
+) -> None:
+    log = JsonLinesAudit(tmp_path / "audit")
+    with pytest.raises(BlockingIOError):
+        log.write(LONG)
+    torn = (reader.read(1 << 20) or b"").decode()
+    assert "\n" not in torn
+    for n in range(2):
+        log.write(record(n, session_id="next"))
+    end, *whole = (reader.read(1 << 20) or b"").decode().splitlines()
+    assert end == ""
+    assert [json.loads(line)["session_id"] for line in whole] == ["next", "next"]
+
+
+@pytest.mark.req("B-05")
+def test_a_record_that_was_broken_off_is_ended_by_whoever_writes_next(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    JsonLinesAudit(path).write(record())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 40, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):  # the disk takes a part of it
+            JsonLinesAudit(path).write(record(1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for n in (2, 3):
+        JsonLinesAudit(path).write(record(n))  # as another process
+    first, torn, *whole = path.read_text().splitlines()
+    assert len(torn) == 40
+    assert [json.loads(line)["ts"][17:19] for line in (first, *whole)] == ["00", "02", "03"]
+
+
+def test_a_pipe_beside_the_log_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = JsonLinesAudit(path, max_age=timedelta(days=100))
+    os.mkfifo(tmp_path / "audit.jsonl.20300101T000000.000000Z-1")
+    in_time(lambda: log.write(record()))
+    assert len(lines(path)) == 1

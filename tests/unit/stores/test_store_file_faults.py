@@ -8,6 +8,7 @@ import fcntl
 import os
 import resource
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,17 +244,26 @@ async def test_a_key_file_that_cannot_be_made(public: Path) -> None:
     await store.close()
 
 
-async def test_a_disk_that_hangs_holds_up_nobodys_loop(store: FileStore, root: Path) -> None:
-    await store.apply(SCOPE, message("m1"))
-    path = of_session(root, OTHER) / "session.json"
-    path.parent.mkdir()
-    os.mkfifo(path)  # to open it is to wait for who writes
-    waiting = asyncio.create_task(store.version(OTHER))
-    assert await read_names(store) == ["m1"]
+async def test_a_disk_that_hangs_holds_up_nobodys_loop(
+    store: FileStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for scope in (SCOPE, OTHER):
+        await store.apply(scope, message("m1"))
+    fresh, disk, open_now = open_at(root), threading.Event(), os.open
+    hung = str(of_session(root, OTHER) / "session.json")
+
+    def open_late(path: str, *more: int) -> int:
+        if path == hung:
+            disk.wait(IN_TIME_S)
+        return open_now(path, *more)
+
+    monkeypatch.setattr(os, "open", open_late)
+    waiting = asyncio.create_task(fresh.version(OTHER))
+    assert await read_names(fresh) == ["m1"]
     assert not waiting.done()
-    with path.open("wb"):
-        path.unlink()
-    assert await waiting == Versions()
+    disk.set()
+    assert await waiting == (1, 0, 0)
+    await fresh.close()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 from ce_engine.errors import FileDamagedError, MigrationError, StoreUnavailableError
@@ -20,17 +21,45 @@ _LINK = (
     "has a symbolic link in it{place}, which is not followed",
     "Put the files themselves there; only the store's whole folder may be a link.",
 )
+_IRREGULAR = (
+    "has a pipe, a folder or a device in the place of a file{place}",
+    "Take it away, and restore the file from a backup.",
+)
+_MISPLACED = (
+    "has a file in the place of a folder{place}",
+    "Take it away, and restore the folder from a backup.",
+)
 _SAYINGS = {
     **dict.fromkeys((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)), _FULL),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
     errno.ELOOP: _LINK,
+    **dict.fromkeys((errno.ENXIO, errno.EISDIR), _IRREGULAR),
 }
+
+OF_ONE = (
+    *(errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.EISDIR, errno.ENOTDIR),
+    errno.EAGAIN,  # somebody has a lease on it
+)
+"""What the system says of one session's or one user's files, and not of its disk."""
 
 
 def explain(error: OSError | UnicodeEncodeError, root: Path) -> StoreUnavailableError:
     """The error that the caller gets for one of the system's."""
     problem, cure = _saying(error, root)
-    return StoreUnavailableError(f"the store's folder {str(root)!r} {problem}. {cure}")
+    kind = FileDamagedError if is_of_one(error, root) else StoreUnavailableError
+    return kind(f"the store's folder {str(root)!r} {problem}. {cure}")
+
+
+def is_of_one(error: OSError | UnicodeEncodeError, root: Path) -> bool:
+    """Whether it is the fault of one session's or one user's files, and the store is there for all others."""
+    if isinstance(error, UnicodeEncodeError) or error.errno not in OF_ONE or not error.filename:
+        return False
+    as_who_writes = os.access in os.supports_effective_ids
+    return (
+        root in Path(error.filename).parents
+        and root.is_dir()
+        and os.access(root, os.R_OK | os.W_OK | os.X_OK, effective_ids=as_who_writes)
+    )
 
 
 def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
@@ -50,6 +79,8 @@ def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
         )
     if not root.parent.is_dir() or (root.exists() and not root.is_dir()):
         return f"is no folder{place}", "Name a folder; it is made if its parent is there."
+    if error.errno == errno.ENOTDIR:
+        return _MISPLACED[0].format(place=place), _MISPLACED[1]
     return (
         f"cannot be read or written: {error.strerror or error}{place}",
         "Check the disk, and that nobody moves or deletes files there while they are in use.",
@@ -69,6 +100,14 @@ def damaged(path: Path, why: object) -> FileDamagedError:
     return FileDamagedError(
         f"the session's file {str(path)!r} is damaged ({why}). It was left as it is: restore its "
         "folder from a backup, or move that away to begin the session anew."
+    )
+
+
+def too_large(path: Path, most: int) -> FileDamagedError:
+    """Say that a session has outgrown its file."""
+    return FileDamagedError(
+        f"the session's file {str(path)!r} would have more than {most} bytes: what is new was not written. Begin "
+        "another session, or keep this one in an SQL store: ce copy"
     )
 
 

@@ -44,6 +44,8 @@ _DRAFT = f"{SNAPSHOT}.new"
 
 JOURNAL_BYTES = 64 * 1024
 """A journal may grow to this, or to the size of its snapshot."""
+MOST_BYTES = 1 << 28
+"""No file is larger: whoever reads one has it in memory."""
 
 _KEY = ("account_id", "user_id", "session_id")
 _TRIES = 100
@@ -53,6 +55,8 @@ _NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
 MacKeys = Callable[[Key], bytes | None]
 """The key of a session's MACs; `None` where the secret cannot be read: then nothing can be said."""
 
+_MAC_BYTES = 64
+"""The most that a MAC takes on a page."""
 _PAGE_MAC = re.compile(rb',\n"mac": "([0-9a-f]{32})"\n\}\n\Z')
 _LINE_MAC = re.compile(rb',"mac":"([0-9a-f]{32})"\}\Z')
 
@@ -231,6 +235,8 @@ def write_snapshot(
     with sealing.of_session(key):
         text = page({"format": FORMAT, **names, **difference(NOTHING, state)})
     new_mac = mac(mac_key, "", text)
+    if len(text) + _MAC_BYTES > MOST_BYTES:
+        raise faults.too_large(path, MOST_BYTES)
     try:
         with open(draft, "wb", buffering=0, opener=opener) as file:
             write_all(file, text.removesuffix(b"\n}\n") + b',\n"mac": "%s"\n}\n' % new_mac.encode())
@@ -341,11 +347,18 @@ def identity(path: Path) -> Identity | None:
 
 
 def content(path: Path, offset: int = 0) -> bytes | None:
-    """What a file has after `offset`; `None` if it ends before, nothing if it is not there."""
+    """What a file has after `offset`; `None` if it ends before, nothing if it is not there.
+
+    Raises:
+        FileDamagedError: it is larger than any of ours.
+    """
     try:
         with open(path, "rb", opener=opener) as file:
-            if os.fstat(file.fileno()).st_size < offset:
+            size = os.fstat(file.fileno()).st_size
+            if size < offset:
                 return None
+            if size > MOST_BYTES:
+                raise faults.damaged(path, f"it has {size} bytes, and the most are {MOST_BYTES}")
             if offset:
                 file.seek(offset)
             return file.read()

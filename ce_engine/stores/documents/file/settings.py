@@ -15,7 +15,7 @@ from ce_engine.stores import owner_settings, private_files, setting_macs
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
-from ce_engine.stores.documents.file.shelf import OF_ONE, Shelf
+from ce_engine.stores.documents.file.shelf import Shelf
 from ce_engine.stores.documents.setting_values import is_current, open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
 from ce_engine.stores.setting_macs import Stored, StoredSetting
@@ -128,7 +128,7 @@ class SettingsFiles:
         except (FileDamagedError, MigrationError) as error:
             return owner, error
         except OSError as error:
-            if error.errno not in OF_ONE:
+            if error.errno not in faults.OF_ONE:
                 raise
             return owner, faults.explain(error, self._shelf.root)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections import OrderedDict
@@ -37,9 +36,6 @@ _LEVELS = 3
 
 _KEPT_SESSIONS = 32
 _WARNINGS = 4096
-
-OF_ONE = (errno.ELOOP, errno.EACCES, errno.EPERM)
-"""What the system says of one session's or one user's files, and not of its disk."""
 
 
 class Shelf:
@@ -95,17 +91,39 @@ class Shelf:
         """All sessions."""
         yield from self._of(None, None)
 
-    def users(self, account_id: str | None = None, user_id: str | None = None) -> Iterator[Path]:
-        """The folders of users: of all, of an account's, or of those with this id."""
+    def users(
+        self,
+        account_id: str | None = None,
+        user_id: str | None = None,
+        damages: list[str] | None = None,
+    ) -> Iterator[Path]:
+        """The folders of users: of all, of an account's, or of those with this id; `damages` gets what is wrong."""
         accounts = _folders(self.root) if account_id is None else [self.root / safe(account_id)]
         for account in accounts:
-            yield from _folders(account) if user_id is None else [account / safe(user_id)]
+            if user_id is None:
+                yield from self._folders_in(account, damages)
+            else:
+                yield account / safe(user_id)
+
+    def _folders_in(self, folder: Path, damages: list[str] | None = None) -> list[Path]:
+        """The folders in one among many: where it cannot be looked into, that is said, and ends no list of the others."""
+        try:
+            return _folders(folder)
+        except OSError as error:
+            if not faults.is_of_one(error, self.root):
+                raise
+            damage = str(faults.explain(error, self.root))
+            if damages is None:
+                self._warn(folder, damage)
+            else:
+                damages.append(damage)
+            return []
 
     def _of(
         self, account_id: str | None, user_id: str | None
     ) -> Iterator[tuple[Key, StoredSession]]:
         for user in self.users(account_id, user_id):
-            for folder in _folders(user):
+            for folder in self._folders_in(user):
                 session, damage = self._readable(folder)
                 if damage:
                     self._warn(folder, damage)
@@ -116,8 +134,9 @@ class Shelf:
 
     def damaged(self, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each names its file."""
-        folders = [folder for user in self.users(account_id, user_id) for folder in _folders(user)]
-        damages = [self._readable(folder)[1] for folder in folders]
+        damages: list[str] = []
+        for user in self.users(account_id, user_id, damages):
+            damages += [self._readable(folder)[1] for folder in self._folders_in(user, damages)]
         return [damage for damage in damages if damage]
 
     def _readable(self, folder: Path) -> tuple[log.LoadedSession | None, str]:
@@ -127,7 +146,7 @@ class Shelf:
         except (FileDamagedError, MigrationError) as error:
             return None, str(error)
         except OSError as error:
-            if error.errno not in OF_ONE:
+            if error.errno not in faults.OF_ONE:
                 raise
             return None, str(faults.explain(error, self.root))
 
@@ -152,13 +171,20 @@ class Shelf:
 
     def purge(self, deadline: float) -> None:
         """Take away what killed writers left, of all sessions: drafts, and lines that do not count."""
-        for folder in _below(self.root, _LEVELS - 1):
-            if not log.has_remains(folder):
-                continue
-            with self.locked(folder, deadline):
-                session, damage = self._readable(folder)
-                if not damage:
-                    log.remove_remains(folder, session, self._keys)
+        for folder in (folder for user in self.users() for folder in self._folders_in(user)):
+            try:
+                self._purge(folder, deadline)
+            except OSError as error:  # who spoilt one keeps the others from nothing
+                if not faults.is_of_one(error, self.root):
+                    raise
+
+    def _purge(self, folder: Path, deadline: float) -> None:
+        if not log.has_remains(folder):
+            return
+        with self.locked(folder, deadline):
+            session, damage = self._readable(folder)
+            if not damage:
+                log.remove_remains(folder, session, self._keys)
 
     def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
         """Write a session anew under the key that seals now; false if it is already."""
@@ -239,15 +265,6 @@ def _put_last(items: OrderedDict[Path, T], folder: Path, item: T, most: int) -> 
     items.move_to_end(folder)
     if len(items) > most:
         items.popitem(last=False)
-
-
-def _below(path: Path, depth: int) -> Iterator[Path]:
-    """The folders so many levels below those in this one."""
-    for folder in _folders(path):
-        if depth:
-            yield from _below(folder, depth - 1)
-        else:
-            yield folder
 
 
 def _folders(path: Path) -> list[Path]:
