@@ -69,7 +69,7 @@ def sending(original: Callable[..., Any]) -> Callable[..., Any]:
         return original
 
     @same_kind(original)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         new_id = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
         message_id = _MessageId(kwargs.get("message_id") or new_id)
         message_id.step = sent_from_here()
@@ -82,7 +82,7 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     """The same of a team's `run_stream`; its step is known until the stream is at its end."""
 
     @same_kind(original)
-    async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def stream(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         step = _step_of(self, *args, **kwargs)
         events = run_within(partial(stepping, step), original, (self, *args), kwargs)
         with _note_step(getattr(self, "_team_id", ""), step), step.lasting():
@@ -99,7 +99,7 @@ def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper of a method by which an agent or team is given another talk, or none."""
 
     @same_kind(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return run_within(partial(_forgotten, self), original, (self, *args), kwargs)
 
     return call
@@ -131,7 +131,7 @@ def _only_one(name: str) -> Step | None:
     return steps[0] if len(steps) == 1 else None
 
 
-def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
+def _step_of(subject: Any, /, *args: Any, **kwargs: Any) -> Step:
     """The step that an agent or a team enters."""
     name, names = type(subject).__name__, frozenset[str]()
     ids: Mapping[str, Any] = {}

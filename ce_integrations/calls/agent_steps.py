@@ -85,7 +85,7 @@ class Step:
         """The step, as one in which tools run `alone`, if so."""
         return replace(self, in_tools=True) if alone and not self.in_tools else self
 
-    def info(self, **others: Any) -> CallInfo:
+    def info(self, /, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
         fields: dict[str, Any] = {
             "request_id": self.request_id,

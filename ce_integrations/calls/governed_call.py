@@ -7,7 +7,15 @@ import inspect
 import operator
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +37,11 @@ _END: Any = object()
 
 def _nothing(_: object) -> bool:
     return False
+
+
+def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a callback is called with, by whatever name."""
+    return next(iter((*args, *kwargs.values())), None)
 
 
 class GovernedCall(Generic[Native]):
@@ -122,13 +135,13 @@ class GovernedCall(Generic[Native]):
             finally:
                 turn.hear(piece, at)
 
-        def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
-            with heard(chunk):
-                return callback(chunk, *args, **kwargs)
+        def push(*args: Any, **kwargs: Any) -> Any:
+            with heard(_first(args, kwargs)):
+                return callback(*args, **kwargs)
 
-        async def apush(chunk: Any, *args: Any, **kwargs: Any) -> Any:
-            with heard(chunk):
-                return await callback(chunk, *args, **kwargs)
+        async def apush(*args: Any, **kwargs: Any) -> Any:
+            with heard(_first(args, kwargs)):
+                return await callback(*args, **kwargs)
 
         is_awaited = inspect.iscoroutinefunction(callback)
         return functools.wraps(callback)(apush if is_awaited else push)

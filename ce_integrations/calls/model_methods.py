@@ -128,7 +128,7 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         )
 
         @same_kind(original)
-        def ask(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        def ask(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
             owner = self.find(subject)
             argument, positional, keywords = first_argument(args, kwargs, *self.names)
             if owner is None or argument is None or is_inside(subject):

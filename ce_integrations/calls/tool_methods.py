@@ -170,7 +170,7 @@ class Round:
         return within(self._opened)(run)
 
     @contextmanager
-    def _opened(self, *_: object, **__: object) -> Iterator[None]:
+    def _opened(self, /, *_: object, **__: object) -> Iterator[None]:
         waiting: list[tuple[Run, Any]] = []
         token = self._waiting.set(waiting)
         try:
@@ -222,7 +222,7 @@ class _Recorder:
         """Make the wrapper of a method (a `Make`)."""
 
         @same_kind(original)
-        def call(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
             run = self._begun(subject, args, kwargs, original.__name__)
             if run is None:
                 return original(subject, *args, **kwargs)

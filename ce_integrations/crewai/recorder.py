@@ -80,7 +80,7 @@ def _tell(owner: Owner, source: Any, runs: Iterable[TaskRun]) -> None:
         owner.hooks.post("tasks", info_of(owner, source), owner.hooks.engine.post_tasks, task_runs)
 
 
-def _of(task: Any, status: TaskStatus, crew: Any = None, **details: str) -> TaskRun:
+def _of(task: Any, status: TaskStatus, crew: Any = None, /, **details: str) -> TaskRun:
     """Where a task stands; it waits for those that it names, else for all before it in its crew."""
     before = task.context
     if not (before is None or isinstance(before, list)):

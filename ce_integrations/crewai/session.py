@@ -43,7 +43,7 @@ def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
     return info
 
 
-def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+def _begin(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
     """The step of what an app calls, if anybody governs it."""
     owner = owner_of(subject)
     if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
@@ -67,7 +67,7 @@ def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
     """A copy of a crew or an agent is governed like the original: `kickoff_for_each` runs copies."""
 
     @same_kind(original)
-    def copy(subject: Any, *args: Any, **kwargs: Any) -> Any:
+    def copy(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
         duplicate = original(subject, *args, **kwargs)
         if (mark := PLACE.mark_of(subject)) is not None and PLACE.mark_of(duplicate) is None:
             PLACE.put(duplicate, mark)

@@ -35,7 +35,7 @@ IDS = {
 # Runs
 
 
-def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+def _step(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
     around, owner = step_around(), owner_of(subject)
     if owner is None or (around and isinstance(subject, FallbackChatGenerator)):

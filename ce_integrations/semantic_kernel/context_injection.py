@@ -79,7 +79,7 @@ def _named_ids(*sources: Any) -> Mapping[str, Any]:
     return ids_in({key: source[key] for source in maps for key in keys if source.get(key)})
 
 
-def _agent(agent: Any, *_: Any, **kwargs: Any) -> Step:
+def _agent(agent: Any, /, *_: Any, **kwargs: Any) -> Step:
     """An agent's step: its thread has the conversation, and names its session if the app named it."""
     thread = kwargs.get("thread")
     thread_id = str(getattr(thread, "_id", None) or "")
@@ -96,7 +96,7 @@ _threads: BoundedMap[tuple[str, tuple[str, ...]], ref[Any]] = BoundedMap(MAX_RUN
 
 def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
-    async def ensure(self: Any, **kwargs: Any) -> Any:
+    async def ensure(self: Any, /, **kwargs: Any) -> Any:
         thread, step = await original(self, **kwargs), step_around()
         if step is not None and step.subject is self:
             _threads.put((step.request_id, step.path), ref(thread))
@@ -106,13 +106,13 @@ def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _function(
-    function: Any, kernel: Any = None, arguments: Any = None, *_: Any, **kwargs: Any
+    function: Any, /, kernel: Any = None, arguments: Any = None, *_: Any, **kwargs: Any
 ) -> Step:
     """A prompt's or a native function's, in the line of who calls it."""
     return deeper(function, "", hooks_of(kernel), **_named_ids(arguments, kwargs))
 
 
-def _service(service: Any, chat_history: Any = None, *_: Any, **kwargs: Any) -> Step | None:
+def _service(service: Any, /, chat_history: Any = None, *_: Any, **kwargs: Any) -> Step | None:
     """A loop of model calls and functions; who is in a governed step already asks in that."""
     if owner_of.step() is not None:
         return None
@@ -123,7 +123,7 @@ def _service(service: Any, chat_history: Any = None, *_: Any, **kwargs: Any) -> 
     return deeper(service, "", hooks, conversation=history, **_named_ids(kwargs.get("arguments")))
 
 
-def _group(group: Any, *_: Any, **__: Any) -> Step:
+def _group(group: Any, /, *_: Any, **__: Any) -> Step:
     """A chat's or an orchestration's, whose agents speak in lines of their own."""
     return deeper(group, "", hooks_of(group), conversation=group)
 
@@ -136,7 +136,9 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of an orchestration: `_prepare(runtime, internal_topic_type, ...)`."""
 
     @same_kind(original)
-    async def prepare(self: Any, runtime: Any, internal_topic_type: str, *a: Any, **kw: Any) -> Any:
+    async def prepare(
+        self: Any, /, runtime: Any, internal_topic_type: str, *a: Any, **kw: Any
+    ) -> Any:
         if (step := step_around()) is not None:
             _runs.put(internal_topic_type, step)
         return await original(self, runtime, internal_topic_type, *a, **kw)
@@ -144,7 +146,7 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
     return prepare
 
 
-def _actor(actor: Any, *_: Any, **__: Any) -> Step | None:
+def _actor(actor: Any, /, *_: Any, **__: Any) -> Step | None:
     return _runs.get(getattr(actor, "_internal_topic_type", ""))
 
 

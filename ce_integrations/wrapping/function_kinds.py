@@ -79,7 +79,7 @@ def as_function(original: Any) -> Any:
         return original
 
     @same_kind(original)
-    def call(subject: object, *args: Any, **kwargs: Any) -> Any:
+    def call(subject: object, /, *args: Any, **kwargs: Any) -> Any:
         return bound(original, subject)(*args, **kwargs)
 
     return call

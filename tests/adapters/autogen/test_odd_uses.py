@@ -1,0 +1,67 @@
+"""Uses of AutoGen that few apps have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import TextMessage
+from autogen_core import CancellationToken
+from autogen_core.memory import ListMemory, MemoryContent, MemoryMimeType, MemoryQueryResult
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from tests.adapters.autogen.natives import AutoGen
+from tests.adapters.odd_uses import OddUseTests, Use
+
+
+class Echo(ReplayChatCompletionClient):
+    """Says what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    async def create(self, messages: Sequence[LLMMessage], **_: Any) -> CreateResult:
+        text = " ".join(str(each.content) for each in messages if each.type == "UserMessage")
+        usage = RequestUsage(prompt_tokens=1, completion_tokens=1)
+        return CreateResult(finish_reason="stop", content=text, usage=usage, cached=False)
+
+
+class Notebook(ListMemory):
+    """Finds by a subject."""
+
+    async def query(self, query: Any, *_: Any, **kwargs: Any) -> MemoryQueryResult:
+        text = f"{query} {kwargs.get('subject')}"
+        return MemoryQueryResult(
+            results=[MemoryContent(content=text, mime_type=MemoryMimeType.TEXT)]
+        )
+
+
+class Asking(AssistantAgent):
+    """Asks its memory by a subject, and says what it found."""
+
+    async def on_messages(
+        self, messages: Sequence[Any], cancellation_token: CancellationToken, **kwargs: Any
+    ) -> Response:
+        assert self._memory is not None
+        hits = await self._memory[0].query("q", subject=kwargs["subject"])
+        text = str(hits.results[0].content)
+        return Response(chat_message=TextMessage(content=text, source=self.name))
+
+
+async def ask_by_subject(agent: Asking) -> str:
+    response = await agent.on_messages([], CancellationToken(), subject="s")
+    return str(getattr(response.chat_message, "content", ""))
+
+
+KEYWORDS = {
+    "an agent's and a memory's `subject`": Use(
+        lambda: Asking("ann", Echo(), memory=[Notebook()]), ask_by_subject, "q s"
+    ),
+}
+
+
+class TestOddUses(AutoGen, OddUseTests):
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}

@@ -1,0 +1,115 @@
+"""Uses of Haystack that few apps have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from haystack import Document, Pipeline, SuperComponent, component
+from haystack.components.agents import Agent
+from haystack.components.builders import ChatPromptBuilder
+from haystack.dataclasses import ChatMessage, ToolCall
+from haystack.tools import create_tool_from_function
+
+from tests.adapters.haystack.natives import Haystack
+from tests.adapters.odd_uses import OddUseTests, Use
+
+
+Messages = list[ChatMessage]
+
+
+def said(text: str) -> Messages:
+    return [ChatMessage.from_user(text)]
+
+
+def answer(text: str) -> dict[str, Messages]:
+    return {"replies": [ChatMessage.from_assistant(text)]}
+
+
+def send_email(to: str, subject: str) -> str:
+    """Send it."""
+    return f"{subject!r} to {to}"
+
+
+@component
+class Secretary:
+    """Calls the tool that it has, and says what that gave, or what it was told."""
+
+    @component.output_types(replies=Messages)
+    def run(self, messages: Messages, tools: Any = None, subject: str = "") -> dict[str, Messages]:
+        results = messages[-1].tool_call_results
+        if tools and not results:
+            asks = ToolCall("send_email", {"to": "ann", "subject": "hi"}, id="1")
+            return {"replies": [ChatMessage.from_assistant(tool_calls=[asks])]}
+        return answer(subject or str(results[0].result if results else messages[-1].text))
+
+
+@component
+class Finder:
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, subject: str = "") -> dict[str, list[Document]]:
+        return {"documents": [Document(content=f"{query} {subject}")]}
+
+
+def mailing() -> Agent:
+    return Agent(chat_generator=Secretary(), tools=[create_tool_from_function(send_email)])
+
+
+def with_state() -> Agent:
+    return Agent(chat_generator=Secretary(), state_schema={"subject": {"type": str}})
+
+
+def alone() -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.add_component("llm", Secretary())
+    return pipeline
+
+
+def finding() -> Pipeline:
+    pipeline = alone()
+    pipeline.add_component("finder", Finder())
+    return pipeline
+
+
+def packed() -> SuperComponent:
+    pipeline = alone()
+    template = [ChatMessage.from_user("about {{subject}}")]
+    pipeline.add_component("builder", ChatPromptBuilder(template, required_variables=["subject"]))
+    pipeline.connect("builder.prompt", "llm.messages")
+    return SuperComponent(pipeline=pipeline, input_mapping={"subject": ["builder.subject"]})
+
+
+def last(result: dict[str, Any]) -> Any:
+    return result["last_message"].text
+
+
+async def mail_later(agent: Agent) -> Any:
+    return last(await agent.run_async(messages=said("mail ann")))
+
+
+def in_pipeline(component_name: str, **inputs: Any) -> Callable[[Pipeline], Any]:
+    def use(pipeline: Pipeline) -> Any:
+        data = {"llm": {"messages": said("x")}}
+        done = pipeline.run({**data, component_name: {**data.get(component_name, {}), **inputs}})
+        documents = done.get("finder", {}).get("documents")
+        return documents[0].content if documents else done["llm"]["replies"][0].text
+
+    return use
+
+
+KEYWORDS = {
+    "a tool's `subject`": Use(mailing, lambda a: last(a.run(messages=said("mail"))), "'hi' to ann"),
+    "a tool's `subject`, awaited": Use(mailing, mail_later, "'hi' to ann"),
+    "a state's `subject`": Use(
+        with_state, lambda agent: last(agent.run(messages=said("x"), subject="bill")), "x"
+    ),
+    "a super component's `subject`": Use(
+        packed, lambda packed: packed.run(subject="s")["replies"][0].text, "about s"
+    ),
+    "a retriever's `subject`": Use(finding, in_pipeline("finder", query="q", subject="s"), "q s"),
+    "a generator's `subject`": Use(alone, in_pipeline("llm", subject="s"), "s"),
+}
+
+
+class TestOddUses(Haystack, OddUseTests):
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
