@@ -107,6 +107,9 @@ class Recorder(Mark):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002 - theirs
     ) -> None:
+        if hasattr(type(documents), "__next__"):  # whoever called reads it
+            self.runs.forget(run_id)
+            return
         with self.hooks.guard("callback"):
             hits = [retrieved_doc(d.page_content, d.metadata, d.id or "") for d in documents]
             self.runs.retrieved(run_id, hits)

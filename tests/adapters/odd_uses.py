@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -13,12 +13,37 @@ from ce_engine import ContextEngine
 from tests.adapters.natives import Natives
 
 
+TEXTS = ("one", "two")
+
+
 class Use(NamedTuple):
     """How an app is made, what it does with what was made, awaited or not, and what comes of it."""
 
     make: Callable[[], Any]
     use: Callable[[Any], Any]
     expected: Any
+
+
+def once(
+    make: Callable[[], Any], item: Callable[[str], Any], use: Callable[[Any, Any], Any]
+) -> dict[str, Use]:
+    """Uses of what is given items in a way that they can be read once; it gives `"one two"`."""
+
+    def stopping() -> Iterator[Any]:
+        yield item("one")
+        raise LookupError
+
+    def using(items: Callable[[], Any]) -> Callable[[Any], Any]:
+        return lambda target: use(target, items())
+
+    ways: dict[str, Callable[[], Any]] = {
+        "a generator": lambda: (item(text) for text in TEXTS),
+        "a map": lambda: map(item, TEXTS),
+        "a list in reverse": lambda: reversed([item(text) for text in reversed(TEXTS)]),
+        "a tuple": lambda: tuple(map(item, TEXTS)),
+    }
+    uses = {name: Use(make, using(items), "one two") for name, items in ways.items()}
+    return {**uses, "a generator that fails": Use(make, using(stopping), LookupError)}
 
 
 class OddUseTests(Natives):
@@ -33,14 +58,20 @@ class OddUseTests(Natives):
     @pytest.mark.req("A-23", "A-24")
     def test_an_app_gets_the_same(self, name: str, engine: ContextEngine) -> None:
         make, use, expected = self.uses[name]
-        assert done(use(make())) == expected
+        assert done(use, make()) == expected
         target = make()
         with self.adapter.install_ce(target, engine=engine, session_id="s"):
-            assert done(use(target)) == expected
+            assert done(use, target) == expected
 
 
-def done(result: Any) -> Any:
-    async def awaited() -> Any:
+def done(use: Callable[[Any], Any], target: Any) -> Any:
+    """What a use gives, or the kind of what it raises."""
+
+    async def awaited(result: Awaitable[Any]) -> Any:
         return await result
 
-    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
+    try:
+        result = use(target)
+        return asyncio.run(awaited(result)) if inspect.isawaitable(result) else result
+    except LookupError as error:
+        return type(error)

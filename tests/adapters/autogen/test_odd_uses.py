@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
@@ -10,11 +10,11 @@ from autogen_agentchat.base import Response
 from autogen_agentchat.messages import TextMessage
 from autogen_core import CancellationToken
 from autogen_core.memory import ListMemory, MemoryContent, MemoryMimeType, MemoryQueryResult
-from autogen_core.models import CreateResult, LLMMessage, RequestUsage
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from tests.adapters.autogen.natives import AutoGen
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import OddUseTests, Use, once
 
 
 class Echo(ReplayChatCompletionClient):
@@ -24,9 +24,19 @@ class Echo(ReplayChatCompletionClient):
         super().__init__([])
 
     async def create(self, messages: Sequence[LLMMessage], **_: Any) -> CreateResult:
+        return self.answer(messages)
+
+    def answer(self, messages: Sequence[LLMMessage]) -> CreateResult:
         text = " ".join(str(each.content) for each in messages if each.type == "UserMessage")
         usage = RequestUsage(prompt_tokens=1, completion_tokens=1)
         return CreateResult(finish_reason="stop", content=text, usage=usage, cached=False)
+
+    async def create_stream(self, messages: Any, **_: Any) -> AsyncIterator[str | CreateResult]:
+        yield self.answer(messages)
+
+
+def said(text: str) -> UserMessage:
+    return UserMessage(content=text, source="user")
 
 
 class Notebook(ListMemory):
@@ -63,5 +73,19 @@ KEYWORDS = {
 }
 
 
+async def create(client: Echo, messages: Any) -> Any:
+    return (await client.create(messages)).content
+
+
+async def create_piecewise(client: Echo, messages: Any) -> Any:
+    return [piece async for piece in client.create_stream(messages)][-1].content
+
+
+ITERATORS = {
+    **once(Echo, said, create),
+    **{f"{name}, streamed": use for name, use in once(Echo, said, create_piecewise).items()},
+}
+
+
 class TestOddUses(AutoGen, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}

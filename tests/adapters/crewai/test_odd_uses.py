@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from crewai.llms.base_llm import BaseLLM
 
 from tests.adapters.crewai.natives import CrewAI
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import OddUseTests, Use, once
 
 
 class Echo(BaseLLM):
@@ -30,5 +30,8 @@ KEYWORDS = {
 }
 
 
+ITERATORS = once(echo, said, lambda llm, messages: llm.call(messages))
+
+
 class TestOddUses(CrewAI, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}

@@ -12,7 +12,7 @@ from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import create_tool_from_function
 
 from tests.adapters.haystack.natives import Haystack
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import TEXTS, OddUseTests, Use, once
 
 
 Messages = list[ChatMessage]
@@ -29,6 +29,9 @@ def answer(text: str) -> dict[str, Messages]:
 def send_email(to: str, subject: str) -> str:
     """Send it."""
     return f"{subject!r} to {to}"
+
+
+TOOLS = [create_tool_from_function(send_email)]
 
 
 @component
@@ -52,7 +55,7 @@ class Finder:
 
 
 def mailing() -> Agent:
-    return Agent(chat_generator=Secretary(), tools=[create_tool_from_function(send_email)])
+    return Agent(chat_generator=Secretary(), tools=TOOLS)
 
 
 def with_state() -> Agent:
@@ -111,5 +114,82 @@ KEYWORDS = {
 }
 
 
+@component
+class Echo:
+    """Says what it was told."""
+
+    @component.output_types(replies=Messages)
+    def run(self, messages: Messages, tools: Any = None) -> dict[str, Messages]:
+        return answer(
+            " ".join([*(str(each.text) for each in messages), *(tool.name for tool in tools or ())])
+        )
+
+
+@component
+class Pages:
+    """Finds what it is asked, page by page."""
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, queries: Any = ()) -> dict[str, Any]:
+        return {"documents": (Document(content=text) for text in query.split() or queries)}
+
+
+@component
+class Reader:
+    @component.output_types(text=str)
+    def run(self, documents: list[Document]) -> dict[str, str]:
+        return {"text": " ".join(str(document.content) for document in documents)}
+
+
+def echoing() -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.add_component("llm", Echo())
+    return pipeline
+
+
+def reading() -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.add_component("pages", Pages())
+    pipeline.add_component("reader", Reader())
+    pipeline.connect("pages.documents", "reader.documents")
+    return pipeline
+
+
+def echo(llm: Any, messages: Any) -> Any:
+    return llm.run(messages=messages)["replies"][0].text
+
+
+ITERATORS = {
+    **once(Echo, ChatMessage.from_user, echo),
+    "messages of a pipeline": Use(
+        echoing,
+        lambda pipeline: echo_in(pipeline, (ChatMessage.from_user(text) for text in TEXTS)),
+        "one two",
+    ),
+    "tools": Use(
+        Echo,
+        lambda llm: llm.run(messages=said("x"), tools=iter(TOOLS))["replies"][0].text,
+        "x send_email",
+    ),
+    "tools by place": Use(
+        Echo, lambda llm: llm.run(said("x"), iter(TOOLS))["replies"][0].text, "x send_email"
+    ),
+    "documents": Use(
+        reading, lambda pipeline: pipeline.run({"pages": {"query": "a b"}})["reader"]["text"], "a b"
+    ),
+    "queries": Use(
+        reading,
+        lambda pipeline: pipeline.run({"pages": {"query": "", "queries": iter("ab")}})["reader"][
+            "text"
+        ],
+        "a b",
+    ),
+}
+
+
+def echo_in(pipeline: Pipeline, messages: Any) -> Any:
+    return pipeline.run({"llm": {"messages": messages}})["llm"]["replies"][0].text
+
+
 class TestOddUses(Haystack, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}

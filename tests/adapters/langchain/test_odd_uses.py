@@ -34,5 +34,21 @@ KEYWORDS = {
 }
 
 
+class Library(BaseRetriever):
+    """Finds one document after the other."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> Any:
+        return (Document(page_content=text) for text in query.split())
+
+
+ITERATORS = {
+    "a retriever's documents": Use(
+        Library,
+        lambda library: [document.page_content for document in library.invoke("one two")],
+        ["one", "two"],
+    ),
+}
+
+
 class TestOddUses(LangChain, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}

@@ -10,7 +10,7 @@ from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import FunctionTool
 
 from tests.adapters.llamaindex.natives import LlamaIndex
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import OddUseTests, Use, once
 
 
 def said(text: str) -> ChatMessage:
@@ -49,5 +49,8 @@ KEYWORDS = {
 }
 
 
+ITERATORS = once(Echo, said, lambda llm, messages: llm.chat(messages).message.content)
+
+
 class TestOddUses(LlamaIndex, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}
