@@ -8,6 +8,7 @@ import operator
 import time
 import weakref
 from collections.abc import (
+    AsyncIterable,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -42,6 +43,16 @@ def _nothing(_: object) -> bool:
 def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """What a callback is called with, by whatever name."""
     return next(iter((*args, *kwargs.values())), None)
+
+
+def _close(source: object) -> None:
+    if close := getattr(source, "close", None):
+        close()
+
+
+async def _aclose(source: object) -> None:
+    if close := getattr(source, "aclose", None):
+        await close()
 
 
 class GovernedCall(Generic[Native]):
@@ -148,24 +159,29 @@ class GovernedCall(Generic[Native]):
 
     def open(
         self,
-        start: Callable[[Any], Iterator[Chunk]],
+        start: Callable[[Any], Iterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
-    ) -> Iterator[Chunk]:
+    ) -> Iterable[Chunk]:
         """Prepare and call `start` now, and give its stream as `stream` does.
 
         An error of the call is raised here. A stream that nobody ever reads is recorded as incomplete
-        when it is dropped.
+        when it is dropped. Where `start` gives a list, the app has all of it, and as that.
         """
         source = self.run(start, lambda _: ())
+        if isinstance(source, list | tuple):
+            self._heard_at_once(
+                source, StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
+            )
+            return source
         pieces = self.stream(lambda _: source, text, answer, is_last)
         self._held_by(pieces)
         return pieces
 
     async def aopen(
         self,
-        start: Callable[[Any], Awaitable[AsyncIterator[Chunk]]],
+        start: Callable[[Any], Awaitable[AsyncIterable[Chunk]]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -177,7 +193,7 @@ class GovernedCall(Generic[Native]):
 
     def stream(
         self,
-        start: Callable[[Any], Iterator[Chunk]],
+        start: Callable[[Any], Iterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -192,15 +208,17 @@ class GovernedCall(Generic[Native]):
         """
         self._is_driven()
         whole: StreamedAnswer[Native, Chunk] | None = None
-        source = None
+        source: Any = None
+        pieces: Any = None
         try:
             goes = self._prepare()
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
+                pieces = iter(source)
             while True:
                 with self._governing():
-                    chunk = next(source, _END)
+                    chunk = next(pieces, _END)
                 if chunk is _END:
                     break
                 if whole.add(chunk):
@@ -210,15 +228,16 @@ class GovernedCall(Generic[Native]):
                 whole.tell()
         except BaseException as error:
             self.hooks.failed(self._turn, error, "" if whole is None else whole.text)
+            if source is not pieces:
+                _close(source)
             raise
         finally:
-            if close := getattr(source, "close", None):
-                close()
+            _close(pieces)
         whole.record()
 
     async def astream(
         self,
-        start: Callable[[Any], AsyncIterator[Chunk]],
+        start: Callable[[Any], AsyncIterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -226,15 +245,17 @@ class GovernedCall(Generic[Native]):
     ) -> AsyncIterator[Chunk]:
         self._is_driven()
         whole: StreamedAnswer[Native, Chunk] | None = None
-        source = None
+        source: Any = None
+        pieces: Any = None
         try:
             goes = await self._aprepare()
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
+                pieces = aiter(source)
             while True:
                 with self._governing():
-                    chunk = await anext(source, _END)
+                    chunk = await anext(pieces, _END)
                 if chunk is _END:
                     break
                 if whole.add(chunk):
@@ -245,11 +266,18 @@ class GovernedCall(Generic[Native]):
         except BaseException as error:
             # Waits for nothing where the generator is closed or the task cancelled.
             await self.hooks.afailed(self._turn, error, "" if whole is None else whole.text)
+            if source is not pieces:
+                await _aclose(source)
             raise
         finally:
-            if close := getattr(source, "aclose", None):
-                await close()
+            await _aclose(pieces)
         await whole.arecord()
+
+    def _heard_at_once(self, pieces: Sequence[Chunk], whole: StreamedAnswer[Native, Chunk]) -> None:
+        for piece in pieces:
+            whole.add(piece)
+            whole.tell()
+        whole.record()
 
     def _held_by(self, result: object) -> None:
         """Close the turn when the result of a call is gone that nobody has begun to drive."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -22,6 +22,20 @@ class Use(NamedTuple):
     make: Callable[[], Any]
     use: Callable[[Any], Any]
     expected: Any
+
+
+class Pieces:
+    """A stream that can be read, and is no iterator."""
+
+    def __init__(self, *pieces: Any) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.pieces
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for piece in self.pieces:
+            yield piece
 
 
 def once(

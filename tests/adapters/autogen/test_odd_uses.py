@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import Response
-from autogen_agentchat.messages import TextMessage
+from autogen_agentchat.messages import ModelClientStreamingChunkEvent, TextMessage
 from autogen_core import CancellationToken
 from autogen_core.memory import ListMemory, MemoryContent, MemoryMimeType, MemoryQueryResult
 from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from tests.adapters.autogen.natives import AutoGen
-from tests.adapters.odd_uses import OddUseTests, Use, once
+from tests.adapters.odd_uses import OddUseTests, Pieces, Use, once
 
 
 class Echo(ReplayChatCompletionClient):
@@ -87,5 +87,30 @@ ITERATORS = {
 }
 
 
+class Streaming(Echo):
+    """Its streams are no iterators."""
+
+    def create_stream(self, messages: Any, **_: Any) -> Any:
+        whole = self.answer(messages)
+        return Pieces(*str(whole.content).split(), whole)
+
+
+async def run_piecewise(agent: AssistantAgent) -> list[str]:
+    return [
+        event.content
+        async for event in agent.run_stream(task="one two")
+        if isinstance(event, ModelClientStreamingChunkEvent)
+    ]
+
+
+STREAMS = {
+    "a stream of an agent": Use(
+        lambda: AssistantAgent("ann", Streaming(), model_client_stream=True),
+        run_piecewise,
+        ["one", "two"],
+    ),
+}
+
+
 class TestOddUses(AutoGen, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS}

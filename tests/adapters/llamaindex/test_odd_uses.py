@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import FunctionTool
 
 from tests.adapters.llamaindex.natives import LlamaIndex
-from tests.adapters.odd_uses import OddUseTests, Use, once
+from tests.adapters.odd_uses import OddUseTests, Pieces, Use, once
 
 
 def said(text: str) -> ChatMessage:
@@ -52,5 +53,58 @@ KEYWORDS = {
 ITERATORS = once(Echo, said, lambda llm, messages: llm.chat(messages).message.content)
 
 
+def chunks(messages: Sequence[ChatMessage]) -> list[ChatResponse]:
+    words = [word for each in messages for word in str(each.content).split()]
+    return [
+        ChatResponse(
+            message=ChatMessage(role="assistant", content=" ".join(words[: n + 1])),
+            delta=f" {word}" if n else word,
+        )
+        for n, word in enumerate(words)
+    ]
+
+
+class Streaming(Echo):
+    """Its streams are no iterators."""
+
+    def stream_chat(self, messages: Sequence[ChatMessage], **_: Any) -> Any:
+        return Pieces(*chunks(messages))
+
+    async def astream_chat(self, messages: Sequence[ChatMessage], **_: Any) -> Any:
+        return Pieces(*chunks(messages))
+
+
+class Listing(Echo):
+    """Its streams are lists."""
+
+    def stream_chat(self, messages: Sequence[ChatMessage], **_: Any) -> Any:
+        return chunks(messages)
+
+
+def chatting(llm: Echo) -> SimpleChatEngine:
+    return SimpleChatEngine.from_defaults(llm=llm)
+
+
+def chat(engine: Any) -> list[str]:
+    return list(engine.stream_chat("one two").response_gen)
+
+
+async def chat_later(engine: Any) -> list[str]:
+    answer = await engine.astream_chat("one two")
+    return [piece async for piece in answer.async_response_gen()]
+
+
+STREAMS = {
+    "a stream": Use(lambda: chatting(Streaming()), chat, ["one", " two"]),
+    "an awaited stream": Use(lambda: chatting(Streaming()), chat_later, ["one", " two"]),
+    "a list as a stream": Use(lambda: chatting(Listing()), chat, ["one", " two"]),
+    "a list as a stream stays one": Use(
+        Listing,
+        lambda llm: [each.delta for each in llm.stream_chat([said("one two")])[-2:]],
+        ["one", " two"],
+    ),
+}
+
+
 class TestOddUses(LlamaIndex, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS}
