@@ -23,7 +23,7 @@ from ce_integrations.calls.agent_steps import (
     sent_from_nowhere,
     stepping,
 )
-from ce_integrations.identity.session import SHARED_DEFAULTS
+from ce_integrations.identity.session import SHARED_DEFAULTS, names_somebody
 from ce_integrations.identity.unnamed_sessions import unnamed
 from ce_integrations.install.adapter import Hooks
 from ce_integrations.install.class_adapter import Entry, loaded
@@ -159,7 +159,7 @@ def _newest_ids(messages: object) -> Mapping[str, Any]:
     sequence = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
     for message in reversed(sequence or [messages]):
         metadata = getattr(message, "metadata", None)
-        if isinstance(metadata, dict) and metadata.get("session_id"):
+        if isinstance(metadata, dict) and names_somebody(metadata.get("session_id")):
             return {"session_id": metadata["session_id"], "user_id": metadata.get("user_id")}
     return {}
 

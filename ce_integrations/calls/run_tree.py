@@ -119,7 +119,8 @@ class RunTree(Generic[Id, Owner]):
             "lane_key": "/".join(filter(None, line)) or None,
             "user_id": (self.naming(run_id) or (0, None))[1],
         }
-        if facts.get("user_id") == "":  # said to be nobody's
+        user_id = facts.get("user_id")
+        if isinstance(user_id, str) and not user_id:  # said to be nobody's
             merged["user_id"] = ""
         return CallInfo(**{**fields, **merged})
 

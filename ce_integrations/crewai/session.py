@@ -12,6 +12,7 @@ from crewai.lite_agent import LiteAgent
 
 from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step
 from ce_integrations.calls.model_methods import Owner
+from ce_integrations.identity.session import names_somebody
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor, Mark
@@ -57,7 +58,7 @@ def _begin(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
         subject,
         str(getattr(subject, "role", "")).strip(),
         owner.hooks,
-        session_id=next((ids[name] for name in names if ids.get(name)), None),
+        session_id=next((ids[name] for name in names if names_somebody(ids.get(name))), None),
         user_id=ids.get("user_id"),
         conversation=subject,
     ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else

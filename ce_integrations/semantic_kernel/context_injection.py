@@ -14,6 +14,7 @@ from semantic_kernel.contents import ChatHistory, ChatMessageContent
 from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step, step_around
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
+from ce_integrations.identity.session import names_somebody
 from ce_integrations.install.adapter import CallInfo, Hooks
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor
@@ -76,7 +77,7 @@ def _named_ids(*sources: Any) -> Mapping[str, Any]:
     """Session and user, where arguments tell them that are the app's own."""
     keys = ("session_id", "user_id")
     maps = [source for source in sources if isinstance(source, Mapping)]
-    return ids_in({key: source[key] for source in maps for key in keys if source.get(key)})
+    return ids_in({key: s[key] for s in maps for key in keys if names_somebody(s.get(key))})
 
 
 def _agent(agent: Any, /, *_: Any, **kwargs: Any) -> Step:

@@ -14,7 +14,7 @@ from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMess
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from tests.adapters.autogen.natives import AutoGen
-from tests.adapters.odd_uses import OddUseTests, Pieces, Use, once
+from tests.adapters.odd_uses import Mute, OddUseTests, Pieces, Use, once
 
 
 class Echo(ReplayChatCompletionClient):
@@ -112,5 +112,17 @@ STREAMS = {
 }
 
 
+async def ask_for_somebody(agent: AssistantAgent) -> Any:
+    metadata: Any = {"session_id": Mute(), "user_id": Mute()}
+    message = TextMessage.model_construct(content="x", source="user", metadata=metadata)
+    response = await agent.on_messages([message], CancellationToken())
+    return getattr(response.chat_message, "content", None)
+
+
+IDS = {
+    "a message's ids": Use(lambda: AssistantAgent("ann", Echo()), ask_for_somebody, "x"),
+}
+
+
 class TestOddUses(AutoGen, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS, **IDS}

@@ -12,7 +12,7 @@ from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import create_tool_from_function
 
 from tests.adapters.haystack.natives import Haystack
-from tests.adapters.odd_uses import TEXTS, OddUseTests, Use, once
+from tests.adapters.odd_uses import TEXTS, Mute, OddUseTests, Use, once
 
 
 Messages = list[ChatMessage]
@@ -191,5 +191,18 @@ def echo_in(pipeline: Pipeline, messages: Any) -> Any:
     return pipeline.run({"llm": {"messages": messages}})["llm"]["replies"][0].text
 
 
+def whose(name: str) -> Use:
+    """Asks with an id that is none, and with a user."""
+    context = {name: Mute(), "user_id": "ann"}
+    return Use(
+        lambda: Agent(chat_generator=Echo()),
+        lambda agent: last(agent.run(messages=said("x"), hook_context=context)),
+        "x",
+    )
+
+
+IDS = {f"an agent's {name}": whose(name) for name in ("session_id", "thread_id")}
+
+
 class TestOddUses(Haystack, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **IDS}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 
 from tests.adapters.langchain.natives import LangChain
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import Mute, OddUseTests, Use
 
 
 class Finder(BaseRetriever):
@@ -50,5 +51,17 @@ ITERATORS = {
 }
 
 
+def whose(name: str) -> Use:
+    """Asks with an id that is none."""
+    return Use(
+        lambda: FakeListChatModel(responses=["So."]),
+        lambda model: model.invoke("x", {"configurable": {name: Mute()}}).content,
+        "So.",
+    )
+
+
+IDS = {f"a call's {name}": whose(name) for name in ("thread_id", "session_id", "user_id")}
+
+
 class TestOddUses(LangChain, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **IDS}

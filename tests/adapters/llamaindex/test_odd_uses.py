@@ -9,9 +9,10 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import FunctionTool
+from llama_index_instrumentation.dispatcher import instrument_tags
 
 from tests.adapters.llamaindex.natives import LlamaIndex
-from tests.adapters.odd_uses import OddUseTests, Pieces, Use, once
+from tests.adapters.odd_uses import Mute, OddUseTests, Pieces, Use, once
 
 
 def said(text: str) -> ChatMessage:
@@ -106,5 +107,18 @@ STREAMS = {
 }
 
 
+def whose(name: str) -> Use:
+    """Asks with an id that is none."""
+
+    def ask(llm: Echo) -> Any:
+        with instrument_tags({name: Mute()}):
+            return llm.chat([said("x")]).message.content
+
+    return Use(Echo, ask, "x")
+
+
+IDS = {f"a call's {name}": whose(name) for name in ("session_id", "user_id")}
+
+
 class TestOddUses(LlamaIndex, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **STREAMS, **IDS}

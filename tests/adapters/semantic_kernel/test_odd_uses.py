@@ -10,9 +10,9 @@ from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.chat_completion_client_base import ChatCompletionClientBase
 from semantic_kernel.connectors.ai.prompt_execution_settings import PromptExecutionSettings
 from semantic_kernel.contents import ChatHistory, ChatMessageContent
-from semantic_kernel.functions import kernel_function
+from semantic_kernel.functions import KernelArguments, kernel_function
 
-from tests.adapters.odd_uses import OddUseTests, Use
+from tests.adapters.odd_uses import Mute, OddUseTests, Use
 from tests.adapters.semantic_kernel.natives import SemanticKernel
 
 
@@ -55,8 +55,9 @@ def agent() -> ChatCompletionAgent:
     return ChatCompletionAgent(name="ann", service=service(), instructions="As {{$agent}}:")
 
 
-async def plot(kernel: Kernel) -> str:
-    return str(await kernel.get_function("plotter", "plot").invoke(kernel, function="x^2"))
+async def plot(kernel: Kernel, **inputs: Any) -> str:
+    function = kernel.get_function("plotter", "plot")
+    return str(await function.invoke(kernel, **inputs))
 
 
 async def plot_piecewise(kernel: Kernel) -> list[str]:
@@ -76,7 +77,9 @@ async def ask_service(service: Echo, /, **inputs: Any) -> str:
 
 
 KEYWORDS = {
-    "a function's `function`": Use(kernel, plot, "plot of x^2"),
+    "a function's `function`": Use(
+        kernel, lambda kernel: plot(kernel, function="x^2"), "plot of x^2"
+    ),
     "a function's `function`, streamed": Use(kernel, plot_piecewise, ["plot of ", "x^2"]),
     "a template's `agent`": Use(agent, lambda agent: ask_agent(agent, agent="bob"), "As bob: hi"),
     "a service's `service`": Use(
@@ -85,5 +88,29 @@ KEYWORDS = {
 }
 
 
+def ids(name: str, value: Any) -> dict[str, Use]:
+    """Uses with an id in their arguments."""
+    return {
+        f"a function's {name}": Use(
+            kernel,
+            lambda kernel: plot(kernel, arguments=KernelArguments(function="x^2", **{name: value})),
+            "plot of x^2",
+        ),
+        f"an agent's {name}": Use(
+            lambda: ChatCompletionAgent(name="ann", service=service()),
+            lambda agent: ask_agent(agent, arguments=KernelArguments(**{name: value})),
+            "hi",
+        ),
+        f"a service's {name}": Use(
+            service,
+            lambda service: ask_service(service, arguments=KernelArguments(**{name: value})),
+            "hi",
+        ),
+    }
+
+
+IDS = {**ids("user_id", Mute()), **ids("session_id", Mute())}
+
+
 class TestOddUses(SemanticKernel, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **IDS}
