@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import operator
 import time
 import weakref
@@ -14,7 +12,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import contextmanager
@@ -25,6 +22,7 @@ from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn, governing, outside
 from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.identity.session import CallInfo
+from ce_integrations.wrapping.heard_callables import heard_callable
 
 
 Native = TypeVar("Native")
@@ -38,11 +36,6 @@ _END: Any = object()
 
 def _nothing(_: object) -> bool:
     return False
-
-
-def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a callback is called with, by whatever name."""
-    return next(iter((*args, *kwargs.values())), None)
 
 
 def _close(source: object) -> None:
@@ -125,7 +118,7 @@ class GovernedCall(Generic[Native]):
     ) -> Callable[..., Any]:
         """A callback that an app gets pieces by, of the same kind, from which we hear them, too.
 
-        The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
+        One that does not let itself be looked at is the app's own, and not heard. The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
         is incomplete then, unless the framework goes on.
         """
         turn, hooks = self._turn, self.hooks
@@ -133,10 +126,10 @@ class GovernedCall(Generic[Native]):
             return callback
 
         @contextmanager
-        def heard(chunk: Any) -> Iterator[None]:
+        def heard(*args: Any, **kwargs: Any) -> Iterator[None]:
             piece, at = "", time.perf_counter()
             with hooks.guard("chunk"):
-                piece = text(chunk)
+                piece = text(next(iter((*args, *kwargs.values()))))
             try:
                 with outside():
                     yield
@@ -146,16 +139,10 @@ class GovernedCall(Generic[Native]):
             finally:
                 turn.hear(piece, at)
 
-        def push(*args: Any, **kwargs: Any) -> Any:
-            with heard(_first(args, kwargs)):
-                return callback(*args, **kwargs)
-
-        async def apush(*args: Any, **kwargs: Any) -> Any:
-            with heard(_first(args, kwargs)):
-                return await callback(*args, **kwargs)
-
-        is_awaited = inspect.iscoroutinefunction(callback)
-        return functools.wraps(callback)(apush if is_awaited else push)
+        if callable(callback):
+            with hooks.guard("callback"):
+                return heard_callable(callback, heard)
+        return callback
 
     def open(
         self,

@@ -42,7 +42,7 @@ EXCEPTIONS = {
     "install/registry.py install_ce": ("target", "its options have names of ours"),
 }
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def functions() -> Iterator[tuple[str, Function]]:
@@ -53,7 +53,7 @@ def functions() -> Iterator[tuple[str, Function]]:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, Function) and node.args.kwarg is not None:
-                yield f"{name.as_posix()} {node.name}", node
+                yield f"{name.as_posix()} {getattr(node, 'name', 'lambda')}", node
 
 
 def keywords(function: Function) -> list[str]:
@@ -75,9 +75,9 @@ def test_no_keyword_of_a_caller_is_a_parameter_of_ours() -> None:
         ("def call(subject, *args, **kwargs): ...", ["subject"]),
         ("async def call(subject, /, *args, config=None, **kwargs): ...", ["config"]),
         ("def call(subject, /, *args, **kwargs): ...", []),
+        ("lambda subject, **kwargs: None", ["subject"]),
     ],
 )
 def test_the_rule_bites(source: str, expected: list[str]) -> None:
-    (function,) = ast.parse(source).body
-    assert isinstance(function, Function)
+    function = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, Function))
     assert keywords(function) == expected

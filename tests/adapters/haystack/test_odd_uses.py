@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.builders import ChatPromptBuilder
-from haystack.dataclasses import ChatMessage, ToolCall
+from haystack.dataclasses import ChatMessage, StreamingChunk, ToolCall
 from haystack.tools import create_tool_from_function
 
 from tests.adapters.haystack.natives import Haystack
@@ -204,5 +204,67 @@ def whose(name: str) -> Use:
 IDS = {f"an agent's {name}": whose(name) for name in ("session_id", "thread_id")}
 
 
+class Sink:
+    """A callback with methods of its own."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, chunk: StreamingChunk) -> None:
+        self.text += chunk.content
+
+    def finish(self, reason: str) -> None:
+        self.text += f" [{reason}]"
+
+
+class Unnamed(Sink):
+    @property
+    def __name__(self) -> str:
+        raise ValueError("no name")
+
+
+class Bound(Sink):
+    """Gives a method of its own as the callback."""
+
+    def push(self, chunk: StreamingChunk) -> None:
+        self(chunk)
+
+
+@component
+class Streaming:
+    """Tells its callback of the end."""
+
+    @component.output_types(replies=Messages)
+    def run(self, messages: Messages, streaming_callback: Any = None) -> dict[str, Messages]:
+        streaming_callback(StreamingChunk(content=str(messages[-1].text)))
+        sink = getattr(streaming_callback, "__self__", streaming_callback)
+        assert isinstance(sink, Sink)
+        sink.finish("stop")
+        return answer(sink.text)
+
+
+def streaming() -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.add_component("llm", Streaming())
+    return pipeline
+
+
+def into(make: Callable[[], Any]) -> Use:
+    """Asks for pieces by a callback."""
+
+    def use(pipeline: Pipeline) -> Any:
+        inputs = {"messages": said("x"), "streaming_callback": make()}
+        return pipeline.run({"llm": inputs})["llm"]["replies"][0].text
+
+    return Use(streaming, use, "x [stop]")
+
+
+CALLBACKS = {
+    "a callback with methods": into(Sink),
+    "a callback without a name": into(Unnamed),
+    "a method as a callback": into(lambda: Bound().push),
+}
+
+
 class TestOddUses(Haystack, OddUseTests):
-    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **IDS}
+    uses: ClassVar[dict[str, Use]] = {**KEYWORDS, **ITERATORS, **IDS, **CALLBACKS}
