@@ -32,7 +32,7 @@ def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper of a context's `add_message(message)`."""
 
     @same_kind(original)
-    async def add_message(self: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+    async def add_message(self: Any, /, message: Any, *args: Any, **kwargs: Any) -> Any:
         with suppress(Exception):  # of ours: it is the app's own that counts
             if isinstance(message, UserMessage) and (name := _teller(message)):
                 _views.put(message, AgentToolMessage.model_construct(**vars(message), by=name))

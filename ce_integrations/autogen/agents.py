@@ -23,7 +23,7 @@ from ce_integrations.calls.agent_steps import (
     sent_from_nowhere,
     stepping,
 )
-from ce_integrations.identity.session import SHARED_DEFAULTS
+from ce_integrations.identity.session import SHARED_DEFAULTS, names_somebody
 from ce_integrations.identity.unnamed_sessions import unnamed
 from ce_integrations.install.adapter import Hooks
 from ce_integrations.install.class_adapter import Entry, loaded
@@ -69,7 +69,7 @@ def sending(original: Callable[..., Any]) -> Callable[..., Any]:
         return original
 
     @same_kind(original)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         new_id = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
         message_id = _MessageId(kwargs.get("message_id") or new_id)
         message_id.step = sent_from_here()
@@ -82,7 +82,7 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     """The same of a team's `run_stream`; its step is known until the stream is at its end."""
 
     @same_kind(original)
-    async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def stream(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         step = _step_of(self, *args, **kwargs)
         events = run_within(partial(stepping, step), original, (self, *args), kwargs)
         with _note_step(getattr(self, "_team_id", ""), step), step.lasting():
@@ -99,7 +99,7 @@ def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper of a method by which an agent or team is given another talk, or none."""
 
     @same_kind(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return run_within(partial(_forgotten, self), original, (self, *args), kwargs)
 
     return call
@@ -131,7 +131,7 @@ def _only_one(name: str) -> Step | None:
     return steps[0] if len(steps) == 1 else None
 
 
-def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
+def _step_of(subject: Any, /, *args: Any, **kwargs: Any) -> Step:
     """The step that an agent or a team enters."""
     name, names = type(subject).__name__, frozenset[str]()
     ids: Mapping[str, Any] = {}
@@ -159,7 +159,7 @@ def _newest_ids(messages: object) -> Mapping[str, Any]:
     sequence = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
     for message in reversed(sequence or [messages]):
         metadata = getattr(message, "metadata", None)
-        if isinstance(metadata, dict) and metadata.get("session_id"):
+        if isinstance(metadata, dict) and names_somebody(metadata.get("session_id")):
             return {"session_id": metadata["session_id"], "user_id": metadata.get("user_id")}
     return {}
 

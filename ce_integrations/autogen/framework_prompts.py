@@ -107,7 +107,7 @@ _talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
-    async def get_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def get_messages(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         messages = await original(self, *args, **kwargs)
         step = step_around()
         manager = step.subject if step is not None else None

@@ -102,7 +102,7 @@ def _run_function(original: Callable[..., Any]) -> Callable[..., Any]:
         return original
 
     @same_kind(original)
-    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def run(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         tool = self
         function: Any = getattr(self, "_func", None)
         if step_around() is not None and not iscoroutinefunction(function):

@@ -21,6 +21,7 @@ from ce_integrations.identity.session import CallInfo, as_text, chosen_session
 from ce_integrations.identity.team_role import chosen_role
 from ce_integrations.identity.user_around import Naming, order, tell_user, user_around
 from ce_integrations.wrapping.function_kinds import run_within, same_kind
+from ce_integrations.wrapping.guard import Guard
 from ce_integrations.wrapping.patches import Make
 
 
@@ -85,7 +86,7 @@ class Step:
         """The step, as one in which tools run `alone`, if so."""
         return replace(self, in_tools=True) if alone and not self.in_tools else self
 
-    def info(self, **others: Any) -> CallInfo:
+    def info(self, /, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
         fields: dict[str, Any] = {
             "request_id": self.request_id,
@@ -100,6 +101,9 @@ class Step:
         }
         return CallInfo(**{**fields, **others})
 
+
+_unowned = Guard("closed")
+"""For what fails before it is known who governs it. Our own errors were let through by who does."""
 
 _logger = logging.getLogger("ce_integrations")
 
@@ -295,13 +299,15 @@ def in_step(begin: Callable[..., Step | None]) -> Make:
 
     For methods by which an agent or a team begins to work, of every kind: the step is made once a call,
     holds while the original runs or awaits, never while a generator waits, and lasts to its end.
-    `begin` as a rule gives `deeper(agent, agent.name, hooks)`; `None` is no step. It must not raise.
+    `begin` as a rule gives `deeper(agent, agent.name, hooks)`; `None` is no step.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @same_kind(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            step = begin(*args, **kwargs)
+            step = None
+            with _unowned("step"):
+                step = begin(*args, **kwargs)
             if step is None:
                 return original(*args, **kwargs)
             return run_within(partial(stepping, step), original, args, kwargs, step.lasting)

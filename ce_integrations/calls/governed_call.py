@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import operator
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +22,7 @@ from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn, governing, outside
 from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.identity.session import CallInfo
+from ce_integrations.wrapping.heard_callables import heard_callable
 
 
 Native = TypeVar("Native")
@@ -29,6 +36,16 @@ _END: Any = object()
 
 def _nothing(_: object) -> bool:
     return False
+
+
+def _close(source: object) -> None:
+    if close := getattr(source, "close", None):
+        close()
+
+
+async def _aclose(source: object) -> None:
+    if close := getattr(source, "aclose", None):
+        await close()
 
 
 class GovernedCall(Generic[Native]):
@@ -101,7 +118,7 @@ class GovernedCall(Generic[Native]):
     ) -> Callable[..., Any]:
         """A callback that an app gets pieces by, of the same kind, from which we hear them, too.
 
-        The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
+        One that does not let itself be looked at is the app's own, and not heard. The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
         is incomplete then, unless the framework goes on.
         """
         turn, hooks = self._turn, self.hooks
@@ -109,10 +126,10 @@ class GovernedCall(Generic[Native]):
             return callback
 
         @contextmanager
-        def heard(chunk: Any) -> Iterator[None]:
+        def heard(*args: Any, **kwargs: Any) -> Iterator[None]:
             piece, at = "", time.perf_counter()
             with hooks.guard("chunk"):
-                piece = text(chunk)
+                piece = text(next(iter((*args, *kwargs.values()))))
             try:
                 with outside():
                     yield
@@ -122,37 +139,36 @@ class GovernedCall(Generic[Native]):
             finally:
                 turn.hear(piece, at)
 
-        def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
-            with heard(chunk):
-                return callback(chunk, *args, **kwargs)
-
-        async def apush(chunk: Any, *args: Any, **kwargs: Any) -> Any:
-            with heard(chunk):
-                return await callback(chunk, *args, **kwargs)
-
-        is_awaited = inspect.iscoroutinefunction(callback)
-        return functools.wraps(callback)(apush if is_awaited else push)
+        if callable(callback):
+            with hooks.guard("callback"):
+                return heard_callable(callback, heard)
+        return callback
 
     def open(
         self,
-        start: Callable[[Any], Iterator[Chunk]],
+        start: Callable[[Any], Iterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
-    ) -> Iterator[Chunk]:
+    ) -> Iterable[Chunk]:
         """Prepare and call `start` now, and give its stream as `stream` does.
 
         An error of the call is raised here. A stream that nobody ever reads is recorded as incomplete
-        when it is dropped.
+        when it is dropped. Where `start` gives a list, the app has all of it, and as that.
         """
         source = self.run(start, lambda _: ())
+        if isinstance(source, list | tuple):
+            self._heard_at_once(
+                source, StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
+            )
+            return source
         pieces = self.stream(lambda _: source, text, answer, is_last)
         self._held_by(pieces)
         return pieces
 
     async def aopen(
         self,
-        start: Callable[[Any], Awaitable[AsyncIterator[Chunk]]],
+        start: Callable[[Any], Awaitable[AsyncIterable[Chunk]]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -164,7 +180,7 @@ class GovernedCall(Generic[Native]):
 
     def stream(
         self,
-        start: Callable[[Any], Iterator[Chunk]],
+        start: Callable[[Any], Iterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -179,15 +195,17 @@ class GovernedCall(Generic[Native]):
         """
         self._is_driven()
         whole: StreamedAnswer[Native, Chunk] | None = None
-        source = None
+        source: Any = None
+        pieces: Any = None
         try:
             goes = self._prepare()
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
+                pieces = iter(source)
             while True:
                 with self._governing():
-                    chunk = next(source, _END)
+                    chunk = next(pieces, _END)
                 if chunk is _END:
                     break
                 if whole.add(chunk):
@@ -197,15 +215,16 @@ class GovernedCall(Generic[Native]):
                 whole.tell()
         except BaseException as error:
             self.hooks.failed(self._turn, error, "" if whole is None else whole.text)
+            if source is not pieces:
+                _close(source)
             raise
         finally:
-            if close := getattr(source, "close", None):
-                close()
+            _close(pieces)
         whole.record()
 
     async def astream(
         self,
-        start: Callable[[Any], AsyncIterator[Chunk]],
+        start: Callable[[Any], AsyncIterable[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
         is_last: Callable[[Chunk], bool] = _nothing,
@@ -213,15 +232,17 @@ class GovernedCall(Generic[Native]):
     ) -> AsyncIterator[Chunk]:
         self._is_driven()
         whole: StreamedAnswer[Native, Chunk] | None = None
-        source = None
+        source: Any = None
+        pieces: Any = None
         try:
             goes = await self._aprepare()
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
+                pieces = aiter(source)
             while True:
                 with self._governing():
-                    chunk = await anext(source, _END)
+                    chunk = await anext(pieces, _END)
                 if chunk is _END:
                     break
                 if whole.add(chunk):
@@ -232,11 +253,18 @@ class GovernedCall(Generic[Native]):
         except BaseException as error:
             # Waits for nothing where the generator is closed or the task cancelled.
             await self.hooks.afailed(self._turn, error, "" if whole is None else whole.text)
+            if source is not pieces:
+                await _aclose(source)
             raise
         finally:
-            if close := getattr(source, "aclose", None):
-                await close()
+            await _aclose(pieces)
         await whole.arecord()
+
+    def _heard_at_once(self, pieces: Sequence[Chunk], whole: StreamedAnswer[Native, Chunk]) -> None:
+        for piece in pieces:
+            whole.add(piece)
+            whole.tell()
+        whole.record()
 
     def _held_by(self, result: object) -> None:
         """Close the turn when the result of a call is gone that nobody has begun to drive."""

@@ -11,7 +11,7 @@ from ce_engine import Usage
 from ce_integrations.calls.governed_call import GovernedCall
 from ce_integrations.calls.open_turn import is_inside
 from ce_integrations.identity.session import CallInfo
-from ce_integrations.wrapping.function_kinds import first_argument, same_kind
+from ce_integrations.wrapping.function_kinds import first_argument, read_once, same_kind
 
 
 __all__ = ["Form", "Gives", "ModelMethodCall", "Owner", "as_one_text", "governed", "schema_of"]
@@ -123,16 +123,20 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         way = _way(original, self.gives)
         whole = way in ("run", "arun")
         place = _place_behind_the_first(original, self.callback)
+        tools_place = _place_behind_the_first(original, "tools")
         readers: tuple[Any, ...] = (
             (self.answers,) if whole else (self.text, self.join, self.is_last)
         )
 
         @same_kind(original)
-        def ask(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        def ask(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
             owner = self.find(subject)
             argument, positional, keywords = first_argument(args, kwargs, *self.names)
             if owner is None or argument is None or is_inside(subject):
                 return original(subject, *args, **kwargs)
+            # Not guarded: what the app's own iterator raises is the app's.
+            argument = read_once(argument)
+            positional, keywords = _read_tools(positional, keywords, tools_place)
             method_call = ModelMethodCall(
                 owner, subject, argument, positional, keywords, original.__name__
             )
@@ -192,6 +196,17 @@ def _place_behind_the_first(original: Callable[..., Any], name: str) -> int | No
     """Where an argument of a method stands behind its object and the messages; `None` if it has none."""
     names = list(inspect.signature(original).parameters)[2:] if name else []
     return names.index(name) if name in names else None
+
+
+def _read_tools(
+    positional: tuple[Any, ...], keywords: dict[str, Any], place: int | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The other arguments of a call with its tools, which both we and the model look at, as a list."""
+    if place is not None and place < len(positional):
+        tools = read_once(positional[place])
+        return (*positional[:place], tools, *positional[place + 1 :]), keywords
+    tools = keywords.get("tools")
+    return positional, keywords if tools is None else {**keywords, "tools": read_once(tools)}
 
 
 def _way(original: Callable[..., Any], gives: Gives) -> str:

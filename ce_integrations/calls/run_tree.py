@@ -45,6 +45,7 @@ class RunTree(Generic[Id, Owner]):
 
     def add(
         self,
+        /,
         run_id: Id,
         parent: Id | None,
         own: Owner | None,
@@ -100,7 +101,7 @@ class RunTree(Generic[Id, Owner]):
         is_known = user is None or (run.naming is not None and run.naming[1] == user)
         return run.naming if is_known else (run.order, user)
 
-    def info(self, run_id: Id | None, **facts: Any) -> CallInfo:
+    def info(self, run_id: Id | None, /, **facts: Any) -> CallInfo:
         """What is known of a call right in this run; `facts` is what the call tells itself.
 
         The tools around it, the agent and its branch (`lane_key`) name its line: an agent in a tool
@@ -118,7 +119,8 @@ class RunTree(Generic[Id, Owner]):
             "lane_key": "/".join(filter(None, line)) or None,
             "user_id": (self.naming(run_id) or (0, None))[1],
         }
-        if facts.get("user_id") == "":  # said to be nobody's
+        user_id = facts.get("user_id")
+        if isinstance(user_id, str) and not user_id:  # said to be nobody's
             merged["user_id"] = ""
         return CallInfo(**{**fields, **merged})
 

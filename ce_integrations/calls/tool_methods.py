@@ -170,7 +170,7 @@ class Round:
         return within(self._opened)(run)
 
     @contextmanager
-    def _opened(self, *_: object, **__: object) -> Iterator[None]:
+    def _opened(self, /, *_: object, **__: object) -> Iterator[None]:
         waiting: list[tuple[Run, Any]] = []
         token = self._waiting.set(waiting)
         try:
@@ -209,6 +209,7 @@ class _Recorder:
         is_part: whether a run of the second object is a part of one of the first, and not recorded:
             without it one of the very same object is, as where an awaited method hands on to its twin.
         note_part: what a call that is a part tells of the run.
+        read: what goes on of a result, or of what is awaited for it, that can be read only once. Not guarded.
     """
 
     find: Callable[[Any], Owner | None]
@@ -216,13 +217,14 @@ class _Recorder:
     join: Callable[[list[Any]], Any] = operator.itemgetter(-1)
     is_part: Callable[[Any, Any], bool] = operator.is_
     note_part: Callable[[Run, MethodCall], object] = lambda *_: None
+    read: Callable[[Any], Any] = lambda result: result
     retrieves: bool = field(default=False, init=False)
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Make the wrapper of a method (a `Make`)."""
 
         @same_kind(original)
-        def call(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
             run = self._begun(subject, args, kwargs, original.__name__)
             if run is None:
                 return original(subject, *args, **kwargs)
@@ -265,6 +267,7 @@ class _Recorder:
         lasting = partial(self._lasting, run, pieces)
         with self._until_it_gives(run):
             result = run_within(around, original, args, kwargs, lasting, pieces.append)
+            result = self.read(result)
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             return result
         if inspect.isawaitable(result):
@@ -274,7 +277,7 @@ class _Recorder:
 
     async def _awaited(self, run: Run, result: Awaitable[Any]) -> Any:
         with self._until_it_gives(run):
-            value = await result
+            value = self.read(await result)
         self._gave(run, value)
         return value
 

@@ -47,7 +47,7 @@ def _preflight(original: Callable[..., Any]) -> Callable[..., Any]:
     """Whether a request is too long for the model: what would go out counts, not the whole history."""
 
     @same_kind(original)
-    def overflows(model: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    def overflows(model: Any, /, messages: Any, *args: Any, **kwargs: Any) -> Any:
         too_long, owner = original(model, messages, *args, **kwargs), owner_of(model)
         if not too_long or owner is None:
             return too_long

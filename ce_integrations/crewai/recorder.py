@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from crewai.events.event_bus import CrewAIEventsBus
@@ -80,7 +80,7 @@ def _tell(owner: Owner, source: Any, runs: Iterable[TaskRun]) -> None:
         owner.hooks.post("tasks", info_of(owner, source), owner.hooks.engine.post_tasks, task_runs)
 
 
-def _of(task: Any, status: TaskStatus, crew: Any = None, **details: str) -> TaskRun:
+def _of(task: Any, status: TaskStatus, crew: Any = None, /, **details: str) -> TaskRun:
     """Where a task stands; it waits for those that it names, else for all before it in its crew."""
     before = task.context
     if not (before is None or isinstance(before, list)):
@@ -131,8 +131,12 @@ def _memory(record: Any, score: float | None) -> RetrievedDoc:
 
 def _query(called: MethodCall) -> RunInfo:
     """A query of a knowledge: its event has all texts in one, without ids and scores."""
-    texts = called.by_name("query").get("query") or ()
-    return RunInfo("knowledge", " ".join(texts), info_of(called.owner, called.subject))
+    texts = called.by_name("query").get("query")
+    return RunInfo(
+        "knowledge",
+        " ".join(texts if isinstance(texts, Collection) else ()),
+        info_of(called.owner, called.subject),
+    )
 
 
 def _hits(results: Iterable[Any]) -> Iterator[RetrievedDoc]:

@@ -12,6 +12,7 @@ from crewai.lite_agent import LiteAgent
 
 from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step
 from ce_integrations.calls.model_methods import Owner
+from ce_integrations.identity.session import names_somebody
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor, Mark
@@ -43,7 +44,7 @@ def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
     return info
 
 
-def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+def _begin(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
     """The step of what an app calls, if anybody governs it."""
     owner = owner_of(subject)
     if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
@@ -57,7 +58,7 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
         subject,
         str(getattr(subject, "role", "")).strip(),
         owner.hooks,
-        session_id=next((ids[name] for name in names if ids.get(name)), None),
+        session_id=next((ids[name] for name in names if names_somebody(ids.get(name))), None),
         user_id=ids.get("user_id"),
         conversation=subject,
     ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else
@@ -67,7 +68,7 @@ def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
     """A copy of a crew or an agent is governed like the original: `kickoff_for_each` runs copies."""
 
     @same_kind(original)
-    def copy(subject: Any, *args: Any, **kwargs: Any) -> Any:
+    def copy(subject: Any, /, *args: Any, **kwargs: Any) -> Any:
         duplicate = original(subject, *args, **kwargs)
         if (mark := PLACE.mark_of(subject)) is not None and PLACE.mark_of(duplicate) is None:
             PLACE.put(duplicate, mark)

@@ -47,7 +47,7 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
     """Making a component: its class may be one that nobody knew when we were installed."""
 
     @same_kind(original)
-    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def make(cls: type, /, *args: Any, **kwargs: Any) -> Any:
         component = original(cls, *args, **kwargs)
         for mark in list(installed):
             with mark.hooks.guard("component"):

@@ -20,6 +20,7 @@ from ce_integrations.calls.model_methods import ModelMethodCall, governed, schem
 from ce_integrations.calls.tool_events import at_work
 from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.component_kinds import components, owner_of
+from ce_integrations.identity.session import names_somebody
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.wrapping.function_kinds import same_kind
@@ -35,7 +36,7 @@ IDS = {
 # Runs
 
 
-def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+def _step(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
     around, owner = step_around(), owner_of(subject)
     if owner is None or (around and isinstance(subject, FallbackChatGenerator)):
@@ -63,7 +64,10 @@ def _ids(subject: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     maps += _mappings(mapping[name] for mapping in maps for name in components if name in mapping)
     maps += _mappings(mapping.get("hook_context") for mapping in maps)
     return {
-        key: next((mapping[name] for mapping in maps for name in names if mapping.get(name)), None)
+        key: next(
+            (m[name] for m in maps for name in names if names_somebody(m.get(name))),
+            None,
+        )
         for key, names in IDS.items()
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from haystack.components.agents import agent
@@ -24,6 +24,7 @@ from ce_integrations.haystack.component_kinds import owner_of
 from ce_integrations.haystack.mapper import beside, text_of
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.mapping.content_blocks import media_digests
+from ce_integrations.wrapping.function_kinds import read_once
 
 
 # Tools
@@ -90,7 +91,8 @@ def _describe_query(called: MethodCall) -> RunInfo:
     argument = arguments.get("query") or arguments.get("queries") or ""
     name = getattr(called.subject, "__component_name__", "") or type(called.subject).__name__
     # What a stateless pipeline finds before it asks goes on with nobody's earlier run.
-    query = argument if isinstance(argument, str) else "\n".join(map(str, argument))
+    texts = argument if isinstance(argument, Collection) else ()
+    query = argument if isinstance(argument, str) else "\n".join(map(str, texts))
     return RunInfo(name, query, called.owner.info(conversation=None))
 
 
@@ -100,4 +102,12 @@ def _hits(result: Any) -> Iterator[RetrievedDoc]:
         yield retrieved_doc(document.content or "", document.meta, document.id, document.score)
 
 
-searches = RetrievalRecorder(find=owner_of.step, describe=_describe_query, documents=_hits)
+def _read_documents(result: Any) -> Any:
+    documents = result.get("documents") if isinstance(result, Mapping) else None
+    readable = read_once(documents)
+    return result if readable is documents else {**result, "documents": readable}
+
+
+searches = RetrievalRecorder(
+    find=owner_of.step, describe=_describe_query, documents=_hits, read=_read_documents
+)

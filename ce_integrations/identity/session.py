@@ -381,13 +381,20 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
     return text
 
 
+def names_somebody(value: object) -> bool:
+    """Whether what stands in an app's inputs may be an id; what has no truth value, as an array, is none."""
+    with suppress(Exception):
+        return bool(value)
+    return False
+
+
 def as_text(value: object) -> str | None:
     """A framework's id as text: texts, numbers and UUIDs are ids, other objects are not."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool):
         return None
-    with suppress(OverflowError, ValueError):  # a number that is longer than any id
+    with suppress(Exception):  # a number that is longer than any id, or one that tells nothing
         is_number = isinstance(value, Real) and isfinite(value)
         return str(value) if is_number or type(value).__name__ == "UUID" else None
     return None

@@ -79,7 +79,7 @@ def heard(method: Callable[..., None]) -> Callable[..., None]:
     """For a mark's methods that the framework calls, plain functions: nothing of ours is raised there."""
 
     @same_kind(method)
-    def call(self: Mark, *args: Any, **kwargs: Any) -> None:
+    def call(self: Mark, /, *args: Any, **kwargs: Any) -> None:
         with self.hooks.guard(method.__name__):
             if self.hooks.active:
                 method(self, *args, **kwargs)
@@ -245,6 +245,7 @@ class Marking:
 
     def __init__(
         self,
+        /,
         place: Place | str,
         methods: Mapping[Any, Iterable[str] | Mapping[str, Make]],
         text: Callable[[Any], str] = str,

@@ -45,7 +45,7 @@ def batch_around() -> str:
 
 def _batching(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         around = partial(_inside, _batch.get() or secrets.token_hex(8))
         return run_within(around, original, (self, *args), kwargs)
 

@@ -61,7 +61,7 @@ def _entry(entry: Any, model: Model, /, *args: Any, **kwargs: Any) -> Iterator[N
 
 def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
-    def generate(self: Model, *args: Any, **kwargs: Any) -> Any:
+    def generate(self: Model, /, *args: Any, **kwargs: Any) -> Any:
         prompts, rest, keywords = first_argument(args, kwargs, "messages", "prompts")
         call = _call(self, prompts, rest, keywords, original.__name__)
         if call is None:
@@ -176,7 +176,7 @@ def _usage_of_text(result: LLMResult) -> Usage | None:
 def _stream(start: Callable[[GovernedCall[BaseMessage], Any], Any]) -> Make:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @same_kind(original)
-        def stream(self: Model, *args: Any, **kwargs: Any) -> Any:
+        def stream(self: Model, /, *args: Any, **kwargs: Any) -> Any:
             prompt, rest, keywords = first_argument(args, kwargs, "input")
             config = rest[0] if rest else keywords.get("config")
             call = _stream_call(self, prompt, config, keywords, original.__name__)
@@ -211,7 +211,7 @@ def _events(original: Callable[..., Any]) -> Callable[..., Any]:
     """Drives a stream of events. Its reader hears of the end when the answer is recorded, not before."""
 
     @same_kind(original)
-    def events(self: Model, *args: Any, stream: Any, **kwargs: Any) -> Any:
+    def events(self: Model, /, *args: Any, stream: Any, **kwargs: Any) -> Any:
         call = begun_call(stream)
         if call is None:  # nobody governs it, or `generate` does
             return original(self, *args, stream=stream, **kwargs)
@@ -251,7 +251,7 @@ def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
     notify = within(outside)(original)
 
     @same_kind(original)
-    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def start(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
         turn = around.turn if around is not None else None
         if turn is not None and turn.run_id is None and len(args) < 3:
@@ -266,7 +266,7 @@ def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     notify = within(outside)(original)
 
     @same_kind(original)
-    def tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def tell(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
         if around is not None and around.turn is not None and around.turn.run_id == self.run_id:
             around.turn.hear(_piece_text(first_argument(args, kwargs, "token", "event")[0]))

@@ -32,7 +32,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 @contextmanager
-def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments | None]:
+def _graph_entry(_: object, graph: Any, /, *args: Any, **kwargs: Any) -> Iterator[Arguments | None]:
     """Around `stream(input, config)` of a graph whose configuration ousts other callbacks.
 
     With the mark in it, the graph would no longer hear its caller's handlers, or they would oust the

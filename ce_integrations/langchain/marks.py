@@ -79,13 +79,13 @@ class MarkedManager(BaseCallbackManager):
     def merge(self, other: BaseCallbackManager) -> Any:
         return self.copy().merge(other)
 
-    def add_handler(self, *args: Any, **kwargs: Any) -> None:
+    def add_handler(self, /, *args: Any, **kwargs: Any) -> None:
         self.theirs.add_handler(*args, **kwargs)
 
     def remove_handler(self, handler: BaseCallbackHandler) -> None:
         self.theirs.remove_handler(handler)
 
-    def set_handlers(self, *args: Any, **kwargs: Any) -> None:
+    def set_handlers(self, /, *args: Any, **kwargs: Any) -> None:
         self.theirs.set_handlers(*args, **kwargs)
 
 
@@ -180,7 +180,7 @@ def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
     """Its copies (`bind_tools`, `with_config`) are given what is in its defaults, in a plain dictionary."""
 
     @same_kind(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         attributes = vars(self)
         if mark_of(attributes.get("_default_config")) is not None:
@@ -263,7 +263,7 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
 
     @same_kind(original)
-    def start(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> Any:
+    def start(self: BaseCallbackManager, /, *args: Any, **kwargs: Any) -> Any:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
             run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
@@ -297,7 +297,7 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note that a run ends, before its handlers hear of it."""
 
     @same_kind(original)
-    def end(self: manager.BaseRunManager, *args: Any, **kwargs: Any) -> Any:
+    def end(self: manager.BaseRunManager, /, *args: Any, **kwargs: Any) -> Any:
         tree.end(self.run_id)
         return original(self, *args, **kwargs)
 

@@ -23,7 +23,7 @@ from ce_integrations.wrapping.patches import Make
 
 
 @contextmanager
-def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments]:
+def _entry(_: object, subject: Any, /, *args: Any, **kwargs: Any) -> Iterator[Arguments]:
     """Around `invoke(input, config)`; a retriever's mark goes into its configuration."""
     config = args[1] if len(args) > 1 else kwargs.get("config")
     retrieves = isinstance(subject, BaseRetriever)
@@ -67,6 +67,7 @@ class Recorder(Mark):
 
     def on_tool_start(
         self,
+        /,
         serialized: dict[str, Any] | None,
         input_str: str,
         *,
@@ -77,14 +78,14 @@ class Recorder(Mark):
         name = (serialized or {}).get("name") or kwargs.get("name") or "tool"
         self._begin(run_id, name, input_str if inputs is None else inputs, kwargs)
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+    def on_tool_end(self, /, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):
             message = _message(output)
             failed = message is not None and message.status == "error"
             result = output if message is None else text_of(message.content)
             self.runs.tool_ended(run_id, result, failed=failed)
 
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+    def on_tool_error(self, /, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):
             if is_interrupt(error):
                 self.runs.forget(run_id)  # the graph pauses here and runs the tool again later
@@ -92,7 +93,7 @@ class Recorder(Mark):
                 self.runs.tool_failed(run_id, error)
 
     def on_retriever_start(
-        self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
+        self, /, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
     ) -> None:
         if not at_work().is_part:
             name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
@@ -100,16 +101,20 @@ class Recorder(Mark):
 
     def on_retriever_end(
         self,
+        /,
         documents: Sequence[Document],
         *,
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002 - theirs
     ) -> None:
+        if hasattr(type(documents), "__next__"):  # whoever called reads it
+            self.runs.forget(run_id)
+            return
         with self.hooks.guard("callback"):
             hits = [retrieved_doc(d.page_content, d.metadata, d.id or "") for d in documents]
             self.runs.retrieved(run_id, hits)
 
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+    def on_retriever_error(self, /, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         self.runs.forget(run_id)
 
 

@@ -59,4 +59,4 @@ def info_of(
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
     values = (place.get(key) for place in places for key in keys)
-    return next((value for value in values if value is not None and value != ""), None)
+    return next((v for v in values if not (v is None or (isinstance(v, str) and not v))), None)

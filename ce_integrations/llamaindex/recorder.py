@@ -39,6 +39,7 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def span_enter(
         self: Dispatcher,
+        /,
         id_: str,
         bound_args: Any,
         instance: Any = None,
@@ -124,6 +125,7 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def span_exit(
         self: Dispatcher,
+        /,
         id_: str,
         bound_args: Any,
         instance: Any = None,
@@ -167,6 +169,7 @@ def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def span_drop(
         self: Dispatcher,
+        /,
         id_: str,
         bound_args: Any,
         instance: Any = None,

@@ -14,6 +14,7 @@ from semantic_kernel.contents import ChatHistory, ChatMessageContent
 from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step, step_around
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
+from ce_integrations.identity.session import names_somebody
 from ce_integrations.install.adapter import CallInfo, Hooks
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor
@@ -76,10 +77,10 @@ def _named_ids(*sources: Any) -> Mapping[str, Any]:
     """Session and user, where arguments tell them that are the app's own."""
     keys = ("session_id", "user_id")
     maps = [source for source in sources if isinstance(source, Mapping)]
-    return ids_in({key: source[key] for source in maps for key in keys if source.get(key)})
+    return ids_in({key: s[key] for s in maps for key in keys if names_somebody(s.get(key))})
 
 
-def _agent(agent: Any, *_: Any, **kwargs: Any) -> Step:
+def _agent(agent: Any, /, *_: Any, **kwargs: Any) -> Step:
     """An agent's step: its thread has the conversation, and names its session if the app named it."""
     thread = kwargs.get("thread")
     thread_id = str(getattr(thread, "_id", None) or "")
@@ -96,7 +97,7 @@ _threads: BoundedMap[tuple[str, tuple[str, ...]], ref[Any]] = BoundedMap(MAX_RUN
 
 def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
-    async def ensure(self: Any, **kwargs: Any) -> Any:
+    async def ensure(self: Any, /, **kwargs: Any) -> Any:
         thread, step = await original(self, **kwargs), step_around()
         if step is not None and step.subject is self:
             _threads.put((step.request_id, step.path), ref(thread))
@@ -106,13 +107,13 @@ def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _function(
-    function: Any, kernel: Any = None, arguments: Any = None, *_: Any, **kwargs: Any
+    function: Any, /, kernel: Any = None, arguments: Any = None, *_: Any, **kwargs: Any
 ) -> Step:
     """A prompt's or a native function's, in the line of who calls it."""
     return deeper(function, "", hooks_of(kernel), **_named_ids(arguments, kwargs))
 
 
-def _service(service: Any, chat_history: Any = None, *_: Any, **kwargs: Any) -> Step | None:
+def _service(service: Any, /, chat_history: Any = None, *_: Any, **kwargs: Any) -> Step | None:
     """A loop of model calls and functions; who is in a governed step already asks in that."""
     if owner_of.step() is not None:
         return None
@@ -123,7 +124,7 @@ def _service(service: Any, chat_history: Any = None, *_: Any, **kwargs: Any) -> 
     return deeper(service, "", hooks, conversation=history, **_named_ids(kwargs.get("arguments")))
 
 
-def _group(group: Any, *_: Any, **__: Any) -> Step:
+def _group(group: Any, /, *_: Any, **__: Any) -> Step:
     """A chat's or an orchestration's, whose agents speak in lines of their own."""
     return deeper(group, "", hooks_of(group), conversation=group)
 
@@ -136,7 +137,9 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of an orchestration: `_prepare(runtime, internal_topic_type, ...)`."""
 
     @same_kind(original)
-    async def prepare(self: Any, runtime: Any, internal_topic_type: str, *a: Any, **kw: Any) -> Any:
+    async def prepare(
+        self: Any, /, runtime: Any, internal_topic_type: str, *a: Any, **kw: Any
+    ) -> Any:
         if (step := step_around()) is not None:
             _runs.put(internal_topic_type, step)
         return await original(self, runtime, internal_topic_type, *a, **kw)
@@ -144,7 +147,7 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
     return prepare
 
 
-def _actor(actor: Any, *_: Any, **__: Any) -> Step | None:
+def _actor(actor: Any, /, *_: Any, **__: Any) -> Step | None:
     return _runs.get(getattr(actor, "_internal_topic_type", ""))
 
 

@@ -62,7 +62,7 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of a kernel: `invoke_function_call(function_call, chat_history, ...)`."""
 
     @same_kind(original)
-    async def invoke(self: Any, function_call: Any, chat_history: Any, **kwargs: Any) -> Any:
+    async def invoke(self: Any, /, function_call: Any, chat_history: Any, **kwargs: Any) -> Any:
         return (await _run(self, original, function_call, chat_history, kwargs))[0]
 
     return invoke
@@ -96,7 +96,7 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of a collection: `_inner_search(search_type, options, values, vector)`."""
 
     @same_kind(original)
-    async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def search(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = await original(self, *args, **kwargs)
         owner, results = owner_of(self), result.results
         if owner is None or not owner.hooks.active or not isinstance(results, AsyncGenerator):

@@ -18,6 +18,7 @@ __all__ = [
     "as_function",
     "bound",
     "first_argument",
+    "read_once",
     "run_within",
     "same_kind",
     "within",
@@ -79,7 +80,7 @@ def as_function(original: Any) -> Any:
         return original
 
     @same_kind(original)
-    def call(subject: object, *args: Any, **kwargs: Any) -> Any:
+    def call(subject: object, /, *args: Any, **kwargs: Any) -> Any:
         return bound(original, subject)(*args, **kwargs)
 
     return call
@@ -207,6 +208,11 @@ class MutedMethod:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subject, name)
+
+
+def read_once(value: Any) -> Any:
+    """What can be read once as a list, for us and whom it is for; anything else is the very same."""
+    return list(value) if hasattr(type(value), "__next__") else value
 
 
 def first_argument(

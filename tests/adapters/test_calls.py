@@ -12,6 +12,7 @@ import pytest
 from ce_engine import ContextEngine, MemoryStore, create_context_engine
 from ce_integrations import Hooks
 from ce_integrations.install.adapter import CallInfo, GovernedCall, begun_call
+from tests.adapters.odd_uses import Pieces
 from tests.adapters.talkers import ANSWER, PIECES, Line, Talker, TalkerAdapter, ended, rows, said
 
 
@@ -75,6 +76,41 @@ async def test_a_stream_that_is_begun_at_the_call_and_awaited(
     assert len(talker.sent) == 1
     assert [piece async for piece in pieces] == list(PIECES)
     assert await settled(engine, hooks) == (["committed"], ["What is a lane?", ANSWER])
+
+
+@pytest.mark.parametrize("kind", [list, tuple, Pieces])
+def test_a_stream_that_is_no_iterator(kind: Any, engine: ContextEngine, hooks: Hooks[Line]) -> None:
+    given = list(PIECES) if kind is list else PIECES if kind is tuple else Pieces(*PIECES)
+    pieces = call_of(hooks, Talker()).open(lambda _: given, str, lambda _: None)
+    assert (pieces is given) is (kind is not Pieces)
+    assert tuple(pieces) == PIECES
+    assert ended(engine) == ["committed"]
+    assert said(engine) == ["What is a lane?", ANSWER]
+
+
+async def test_an_awaited_stream_that_is_no_iterator(
+    engine: ContextEngine, hooks: Hooks[Line]
+) -> None:
+    async def start(_: Any) -> Any:
+        return Pieces(*PIECES)
+
+    pieces = await call_of(hooks, Talker()).aopen(start, str, lambda _: None)
+    assert [piece async for piece in pieces] == list(PIECES)
+    assert await settled(engine, hooks) == (["committed"], ["What is a lane?", ANSWER])
+
+
+def test_a_stream_that_is_left_is_closed_with_what_gives_it(hooks: Hooks[Line]) -> None:
+    class Closing(Pieces):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    given = Closing(*PIECES)
+    pieces: Any = call_of(hooks, Talker()).open(lambda _: given, str, lambda _: None)
+    assert next(pieces) == PIECES[0]
+    pieces.close()
+    assert given.closed == 1
 
 
 async def test_an_error_of_the_call_is_the_app_s_at_once(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -146,6 +148,119 @@ async def test_an_awaited_callback_stays_one(engine: ContextEngine) -> None:
         await pusher.atell(ASKED, streaming_callback=push)
     assert tuple(heard) == PIECES
     assert ended(engine) == ["committed"]
+    assert first_token(engine) is not None
+
+
+class Sink(list[str]):
+    """A callback with a type, attributes and operators of its own; it says no while it is empty."""
+
+    reason = ""
+
+    def __call__(self, piece: str) -> int:
+        self.append(piece)
+        return len(self)
+
+
+@dataclass
+class Asked:
+    """A callback that is awaited."""
+
+    heard: list[str] = field(default_factory=list)
+
+    async def __call__(self, piece: str) -> int:
+        self.heard.append(piece)
+        return len(self.heard)
+
+
+def test_a_callback_stays_what_it_is(engine: ContextEngine) -> None:
+    seen: list[Any] = []
+
+    class Looking(Pusher):
+        def tell(self, messages: list[Line], streaming_callback: Any = None) -> Line:  # type: ignore[override]  # as some are
+            push = streaming_callback
+            seen.extend([isinstance(push, Sink), bool(push), callable(push), push.reason])
+            seen.extend([push == [], inspect.signature(push), copy.copy(push), push(PIECES[0])])
+            push.extend(map(str.upper, PIECES[1:]))
+            push.reason = "stop"
+            seen.extend([list(push), push[0], len(push)])
+            return self._asked(messages)
+
+    sink = Sink()
+    pusher = Looking()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        pusher.tell(ASKED, streaming_callback=sink)
+    whole = [PIECES[0], *map(str.upper, PIECES[1:])]
+    plain = [True, False, True, "", True, inspect.signature(sink), [], 1, whole, PIECES[0], 3]
+    assert seen == plain
+    assert type(seen[6]) is Sink
+    assert (sink, sink.reason) == (whole, "stop")
+    assert first_token(engine) is not None
+
+
+async def test_an_awaited_callback_object_stays_one(engine: ContextEngine) -> None:
+    class Awaiting(Pusher):
+        async def atell(self, messages: list[Line], *, streaming_callback: Any) -> Line:
+            answer = self._asked(messages)
+            assert isinstance(streaming_callback, Asked)
+            assert not inspect.iscoroutinefunction(streaming_callback)
+            assert inspect.iscoroutinefunction(streaming_callback.__call__)
+            assert [await streaming_callback(piece) for piece in PIECES] == [1, 2, 3]
+            return answer
+
+    asked, pusher = Asked(), Awaiting()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        await pusher.atell(ASKED, streaming_callback=asked)
+    assert tuple(asked.heard) == PIECES
+    assert first_token(engine) is not None
+
+
+async def test_a_partial_of_an_awaited_function_stays_one(engine: ContextEngine) -> None:
+    heard: list[str] = []
+
+    async def push(prefix: str, piece: str) -> None:
+        heard.append(prefix + piece)
+
+    pusher = Pusher()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        await pusher.atell(ASKED, streaming_callback=partial(push, "> "))
+    assert heard == [f"> {piece}" for piece in PIECES]
+
+
+@pytest.mark.production_guard
+def test_a_callback_that_cannot_be_looked_at_stays_the_app_s_and_is_not_heard(
+    engine: ContextEngine,
+) -> None:
+    heard: list[str] = []
+
+    class Kind(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise RuntimeError(name)
+
+    class Shut(metaclass=Kind):
+        def __call__(self, piece: str) -> None:
+            heard.append(piece)
+
+    shut, pusher = Shut(), Pusher()
+    with ADAPTER.install_ce(pusher, engine=engine) as installed:
+        assert pusher.tell(ASKED, streaming_callback=shut).content == ANSWER
+    assert pusher.pushed[0] is shut
+    assert tuple(heard) == PIECES
+    assert {fault.where for fault in installed.faults} == {"callback"}
+    assert ended(engine) == ["committed"]
+
+
+def test_pieces_may_come_by_name(engine: ContextEngine) -> None:
+    class Naming(Pusher):
+        def tell(self, messages: list[Line], streaming_callback: Any = None) -> Line:  # type: ignore[override]  # as some are
+            answer = self._asked(messages)
+            for piece in PIECES:
+                streaming_callback(word=piece)
+            return answer
+
+    heard, pusher = list[str](), Naming()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        pusher.tell(ASKED, streaming_callback=lambda *, word: heard.append(word))
+    assert tuple(heard) == PIECES
     assert first_token(engine) is not None
 
 
