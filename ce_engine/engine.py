@@ -256,7 +256,7 @@ class Engine(
             model = call.model_hint or config.model_hint
             counter = Counter(self.estimator, model, config.provider_hint)
             collected = self._collector.collect(
-                call, config, view, owned=owned, fetched=fetched, kept=context, count=counter.text
+                call, config, view, owned=owned, fetched=fetched, base=context, count=counter.text
             )
             records = self._records(view, call.scope, call.framework, config, call.tags)
             records.begin(degraded, collected)
@@ -314,7 +314,7 @@ class Engine(
                 )
 
         with self._telemetry.operation("commit"):
-            await self._record(turn.scope, record, turn=turn, wait=True, given=answer_texts(answer))
+            await self._record(turn.scope, record, turn=turn, wait=True, parts=answer_texts(answer))
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
             self._embed_after(turn.scope)
@@ -341,7 +341,7 @@ class Engine(
 
         texts = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
         with self._telemetry.operation("commit"):
-            await self._record(turn.scope, record, turn=turn, wait=True, given=texts)
+            await self._record(turn.scope, record, turn=turn, wait=True, parts=texts)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""

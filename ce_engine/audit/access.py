@@ -119,7 +119,7 @@ def acting_as(actor: str) -> Iterator[None]:
     """
     check_text("actor", actor)
     if actor:
-        AccessGuard.named += 1
+        AccessGuard.actor_count += 1
     entered = _actor.open(actor)
     try:
         yield
@@ -149,16 +149,16 @@ def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
 class AccessGuard:
     """Asks `authorize` before each access, and tells the sink of it afterwards."""
 
-    named: ClassVar[int] = 0
+    actor_count: ClassVar[int] = 0
     """How often somebody was named as an actor in this process."""
 
     def __init__(self, sink: AuditSink | None, ids: IdGenerator, clock: Clock) -> None:
         self.sink, self._ids, self._clock = sink, ids, clock
-        self._named_before = self.named - bool(current_actor())
+        self._named_before = self.actor_count - bool(current_actor())
 
     def actor(self) -> str:
         """Who acts here. In a thread that inherits nothing that is unknown, once the app names actors."""
-        is_used = self.named > self._named_before
+        is_used = self.actor_count > self._named_before
         if is_used and _actor.is_untold() and _is_bare_thread():
             return UNKNOWN
         return current_actor()

@@ -154,7 +154,7 @@ def _room_taken(selection: Selection) -> RoomTaken | None:
         return None
     return RoomTaken(
         around=shares.around,
-        taken=shares.taken,
+        taken=shares.for_pieces,
         pieces=shares.pieces,
         kept=shares.withheld.tokens,
         why=shares.withheld.why,

@@ -156,11 +156,11 @@ def _take_after(view: SessionView, known_view: SessionView) -> None:
     for name, lane in known_view.lanes.items():
         view.lanes[name] = replace(
             lane,
-            sent=SentList(),
+            sent_list=SentList(),
             items={},
             archived=None,
             bodies=deepcopy(lane.bodies),
-            ours=deepcopy(lane.ours),
+            engine_bodies=deepcopy(lane.engine_bodies),
         )
     view.adopt(old)
 

@@ -72,9 +72,9 @@ class PastSession:
     def say(self, code: str, detail: str) -> None:
         self.problems.append(ReplayProblem(code=f"CONTEXT_REPLAY_{code}", detail=detail))
 
-    def is_equal(self, made: str) -> bool:
+    def is_equal(self, digest: str) -> bool:
         """Whether the hash of an input that was made again is the one that was sent; if not, something says why."""
-        equal: bool = made == self.archive["hash"]
+        equal: bool = digest == self.archive["hash"]
         if not equal and not self.is_explained:
             self.say("UNEXPLAINED", "another release may choose or word its texts in another way")
         return equal

@@ -72,7 +72,7 @@ def body_of(preparation: Preparation, selection: Selection) -> list[Unit]:
 
 def same_tokens(before: list[Unit] | None, body: list[Unit]) -> int | None:
     """Leading tokens of a body that are those of the one before; `None` without one."""
-    same = LaneBodies(sent=before).follow(body) if before else None
+    same = LaneBodies(units=before).follow(body) if before else None
     return None if same is None else same[1]
 
 

@@ -51,7 +51,7 @@ def record_summary(
     records: RecordGroup,
     *,
     due: SummaryMaterial,
-    made: Summary,
+    summary: Summary,
     calls: Sequence[OwnCall],
     counter: Counter,
 ) -> bool:
@@ -62,17 +62,17 @@ def record_summary(
     if len(entries) < len(positions):
         return False
     # A summarizer of somebody else's may not say what it asked its model.
-    calls = calls or [OwnCall(LlmRequest([]), LlmResponse(made.content))]
+    calls = calls or [OwnCall(LlmRequest([]), LlmResponse(summary.content))]
     usage_id = record_own_calls(records, calls, counter, ModelUsageStage.SUMMARIZE)
     base = view.summaries.get(due.base) if due.base is not None else None
     if view.head.epoch != due.epoch or (due.base is not None and base is None):
         return False
-    evidence = _evidence(records, due, made, calls, usage_id)
-    entries = entries[: made.message_index_range.to_index + 1]
+    evidence = _evidence(records, due, summary, calls, usage_id)
+    entries = entries[: summary.message_index_range.to_index + 1]
     on = coverage_of(view, base) if base is not None else None
     row = SummaryRow(
         anchor_message_id=view.log[entries[-1]].message_id,
-        summary=made.model_copy(update={"content": evidence.evidence.content}),
+        summary=summary.model_copy(update={"content": evidence.evidence.content}),
         tips=[view.log[n].message_id for n in tips_of(view.log, entries, on)],
         lane_key=due.lane_key,
         tokens=counter.text(evidence.evidence.content),

@@ -170,7 +170,7 @@ class SummaryMethods(EngineBase):
                     return False
                 await self._number(scope)
                 record = partial(
-                    record_summary, due=due, made=summary, calls=calls, counter=counter
+                    record_summary, due=due, summary=summary, calls=calls, counter=counter
                 )
                 return bool(await self._record(scope, record, as_known=True, wait=True))
             except SummarizerError:

@@ -89,7 +89,7 @@ class BelowCut:
         entries: the same, to look one up.
         saved: by the forms that its results have.
         uses_tools: whether any of them asks for a tool.
-        told: what the archive tells of them.
+        archive: what the archive tells of them.
     """
 
     start: int
@@ -102,7 +102,7 @@ class BelowCut:
     entries: frozenset[int]
     saved: int = 0
     uses_tools: bool = False
-    told: dict[str, Any] = field(default_factory=dict)
+    archive: dict[str, Any] = field(default_factory=dict)
 
     def joined(self, more: BelowCut) -> BelowCut:
         """Both, where the other one goes on; of that nothing is told yet."""

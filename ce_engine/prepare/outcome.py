@@ -77,17 +77,17 @@ class Outcome:
                 )
             )
 
-    def count_injected(self, loose: Sequence[Snippet], chosen: Sequence[str]) -> None:
+    def count_injected(self, loose: Sequence[Snippet], candidate_ids: Sequence[str]) -> None:
         """Count the pieces that are in, of the pins and the `loose` ones; name their evidence and messages.
 
-        `chosen` are ids of the candidates among them.
+        `candidate_ids` are ids of the candidates among them.
         """
         pins = self.pins.values()
         self.chunks[Layer.RETRIEVED] = len(loose) + sum(len(pin.refs) for pin in pins)
         ids = [evidence_id for pin in pins for evidence_id in pin.evidence_ids]
         ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
         self.evidence_ids = list(dict.fromkeys(ids))
-        quoted = (name.removeprefix(MESSAGE) for name in chosen if name.startswith(MESSAGE))
+        quoted = (name.removeprefix(MESSAGE) for name in candidate_ids if name.startswith(MESSAGE))
         self.quoted_ids = list(quoted)
 
     def add_evidence(self, evidence: Mapping[str, Layer]) -> None:

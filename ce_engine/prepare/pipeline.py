@@ -191,7 +191,7 @@ class _Assembly:
         return stand(
             self.sources.materials,
             room=None if unlimited else self._room(message_tokens),
-            said=message_tokens,
+            size=message_tokens,
             most=self._room(message_tokens) - (message_tokens if unlimited else least) - FRAMING,
             budget=self.config.budget,
             sections=self.sections,
@@ -199,10 +199,10 @@ class _Assembly:
             near=lambda texts: nearness(texts, self._query(), self.sources.terms),
         )
 
-    def _room(self, said: int) -> int:
+    def _room(self, size: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
         if self.limit.tokens is None:
-            return said + self.limit.inject
+            return size + self.limit.inject
         return self.limit.tokens - self.fixed
 
     def _task(self) -> MessageGroup | None:
@@ -264,11 +264,11 @@ class _Assembly:
         """Let the pruner choose among what is above the cut and the nominated; `notes` are tokens of what is told."""
         out, line = self.out, self.line
         positions = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
-        candidates = {block.block_id: candidate for candidate, block in nomination.chosen}
+        candidates = {block.block_id: candidate for candidate, block in nomination.choices}
         spent = notes if candidates or contexts else 0
         blocks = [
             *self.groups.blocks(positions),
-            *(block for _, block in reversed(nomination.chosen)),
+            *(block for _, block in reversed(nomination.choices)),
         ]
         fates = self.chooser.choose(blocks, room - spent, partial(self._price, candidates))
         self.groups.prune(positions, fates)
@@ -372,7 +372,7 @@ class _Assembly:
         cutter, cut, room = self.cutter, self.out.cut, self._room(0)
         if self.policy is not TOOLS:
             return (self._is_paid or nomination.starves(near)) and cutter.may_move(cut, room)
-        there = {candidate.id for candidate, _ in nomination.chosen} | self.held.ids
+        there = {candidate.id for candidate, _ in nomination.choices} | self.held.ids
         is_out = best(near).id not in there
         starves = cutter.is_full(cut, room) or (cutter.goes_on and is_out)
         return self._begins and starves and asks_back()
@@ -551,7 +551,7 @@ class _Assembly:
     def _pin_of(self, candidates: Sequence[Candidate]) -> Pin | None:
         tells = self.policy is TOOLS and self.own not in self.held.pins
         evidence_ids = {
-            candidate.snippet.evidence_id for candidate in candidates if candidate.stored
+            candidate.snippet.evidence_id for candidate in candidates if candidate.is_stored
         }
         steps = [s for s in self.steps_out if tells and not (s and evidence_ids.issuperset(s))]
         return pin_of(candidates, self.config.locale, self.today, steps)

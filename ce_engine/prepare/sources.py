@@ -16,7 +16,7 @@ from ce_engine.schema.enums import Priority
 class Candidate:
     """Something earlier that the query may need: an entry of the log, or evidence; or what a source gave.
 
-    What is `stored` says the same for ever. Of a long one only some `sentences` may be in the snippet.
+    What `is_stored` says the same for ever. Of a long one only some `sentences` may be in the snippet.
     `priority` and `sensitivity` are of the block that it is to a pruner.
     """
 
@@ -24,7 +24,7 @@ class Candidate:
     snippet: Snippet
     score: float
     order: int
-    stored: bool = False
+    is_stored: bool = False
     sentences: tuple[int, ...] = ()
     priority: Priority = Priority.LOW
     sensitivity: str | None = None

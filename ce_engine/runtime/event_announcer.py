@@ -39,21 +39,21 @@ class Announcer:
         return not getattr(self._bus, "is_idle", False)
 
     def tell(
-        self, scope: Scope, events: Sequence[Event], stored: Future[bool] | None = None
+        self, scope: Scope, events: Sequence[Event], landing: Future[bool] | None = None
     ) -> None:
-        """Tell events, after the first word of their group if they are `stored` with it.
+        """Tell events, after the first word of their group if they are stored with it: `landing`.
 
         `Persisted` is told only if the group has landed.
         """
-        self._posted.add(scope.key, self._loop.submit(self._tell(scope, events, stored)))
+        self._posted.add(scope.key, self._loop.submit(self._tell(scope, events, landing)))
 
     async def _tell(
-        self, scope: Scope, events: Sequence[Event], stored: Future[bool] | None
+        self, scope: Scope, events: Sequence[Event], landing: Future[bool] | None
     ) -> None:
         async with self._locks.hold(scope.key):
-            landed = stored is None
-            if stored is not None and await settled(stored, self._deadline_s):
-                landed = stored.result()
+            landed = landing is None
+            if landing is not None and await settled(landing, self._deadline_s):
+                landed = landing.result()
             for event in events:
                 if landed or event.event_type != EventType.PERSISTED:
                     await self._emit(event)

@@ -64,14 +64,14 @@ class _Block(Generic[T]):
     """What is said in a block.
 
     Attributes:
-        said: `None` is nothing.
+        value: `None` is nothing.
         owner: whose it is, if it belongs to a generator.
         place: where it was opened then.
         is_sure: who inherits it was begun inside.
         is_guess: it was in doubt where it was first asked for, and was kept to.
     """
 
-    said: T | None
+    value: T | None
     owner: weakref.ref[_Opened[T]] | None = None
     place: Place | None = None
     is_sure: bool = False
@@ -100,7 +100,7 @@ class _Found(Generic[T]):
     Lost is what a generator's block may have said to who began this, and says no more.
     """
 
-    said: T | None
+    value: T | None
     doubt: _Block[T] | None
     is_guess: bool
     is_lost: bool
@@ -127,16 +127,16 @@ class ScopedVariable(Generic[T]):
         _all.append(self)
 
     def open(
-        self, said: T | None, *, is_brief: bool = False, is_guess: bool = False
+        self, value: T | None, *, is_brief: bool = False, is_guess: bool = False
     ) -> ScopeEntry[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
         here = place_here()
         frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
         opened = None if frame is None else self._of(frame) or self._begin(frame)
         if opened is None:
-            block = _Block(said, is_guess=is_guess)
+            block = _Block(value, is_guess=is_guess)
         else:
-            block = _Block(said, weakref.ref(opened), here, is_brief or is_called, is_guess)
+            block = _Block(value, weakref.ref(opened), here, is_brief or is_called, is_guess)
             opened.blocks.append(block)
         around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
         return ScopeEntry(block, self._var.set((*around, block)), opened, here)
@@ -153,30 +153,32 @@ class ScopedVariable(Generic[T]):
             self._var.reset(entered.token)
             self._var.set(tuple(other_block for other_block in now if other_block is not block))
 
-    def get(self, context: Context | None = None, asked: Context | None = None) -> T | None:
+    def get(self, context: Context | None = None, origin: Context | None = None) -> T | None:
         """What is said here, or was in another `context`.
 
-        `asked` is where the run began that asks, and counts where nothing certain is said here.
+        `origin` is where the run began that asks, and counts where nothing certain is said here.
         """
-        return self.heard(context, asked)[0]
+        return self.heard(context, origin)[0]
 
     def heard(
-        self, context: Context | None = None, asked: Context | None = None
+        self, context: Context | None = None, origin: Context | None = None
     ) -> tuple[T | None, bool]:
         """(the same, whether that is a guess: who asks may have been begun by the generator's caller)."""
         if context is not None:
             verdict = self._judge(context.get(self._var, ()))
-            return verdict.said, verdict.is_guess
+            return verdict.value, verdict.is_guess
         if (block := self._on_stack()) is not None:
-            return block.said, block.is_guess
+            return block.value, block.is_guess
         blocks = self._var.get()
         verdict = self._judge(blocks)
-        if asked is not None and (verdict.said is None or verdict.is_guess):
-            return self.heard(asked)
+        if origin is not None and (verdict.value is None or verdict.is_guess):
+            return self.heard(origin)
         if (doubt := verdict.doubt) is not None:  # keep to it in this task; in its own it is void
-            kept_block = _Block(verdict.said, doubt.owner, doubt.place, is_sure=True, is_guess=True)
+            kept_block = _Block(
+                verdict.value, doubt.owner, doubt.place, is_sure=True, is_guess=True
+            )
             self._var.set((*blocks, kept_block))
-        return verdict.said, verdict.is_guess
+        return verdict.value, verdict.is_guess
 
     def is_lost(self) -> bool:
         """Whether who began this task or thread may have been told something that nobody can tell any more."""
@@ -190,9 +192,9 @@ class ScopedVariable(Generic[T]):
         """Whether a generator around us has a block open."""
         return self._on_stack() is not None
 
-    def settle(self, said: T | None, is_guess: bool = False) -> Token[_Blocks[T]]:
+    def settle(self, value: T | None, is_guess: bool = False) -> Token[_Blocks[T]]:
         """Make it all that is said in this context, for whoever is begun in it."""
-        return self._var.set((_Block(said, is_guess=is_guess),))
+        return self._var.set((_Block(value, is_guess=is_guess),))
 
     def unsettle(self, token: Token[_Blocks[T]]) -> None:
         """Leave it as it was."""
@@ -239,13 +241,13 @@ class ScopedVariable(Generic[T]):
             # Of one generator the innermost counts: it was open when this context was copied.
             if all(block.owner != doubt.owner for doubt in doubtful):
                 doubtful.append(block)
-        value, is_guess = (None, False) if base is None else (base.said, base.is_guess)
-        voices = {doubt.said for doubt in doubtful}
+        value, is_guess = (None, False) if base is None else (base.value, base.is_guess)
+        voices = {doubt.value for doubt in doubtful}
         if not any(doubt.is_open for doubt in doubtful):
             was_lost = is_guess and value is None
             return _Found(value, None, is_guess, is_lost=was_lost or not voices <= {value})
         if len(voices) == 1 and (value in voices or any(doubt.is_at_work for doubt in doubtful)):
-            return _Found(doubtful[0].said, doubtful[0], is_guess=True, is_lost=False)
+            return _Found(doubtful[0].value, doubtful[0], is_guess=True, is_lost=False)
         return _Found(None, doubtful[0], is_guess=True, is_lost=True)
 
 

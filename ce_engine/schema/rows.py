@@ -130,12 +130,12 @@ class SessionHead:
         """Whether the session was deleted: its key is destroyed with its salt."""
         return not self.salt
 
-    def is_new_life_of(self, known: SessionHead) -> bool:
-        """Whether the session was deleted since `known` was read, and has begun again.
+    def is_new_life_of(self, earlier: SessionHead) -> bool:
+        """Whether the session was deleted since `earlier` was read, and has begun again.
 
         What was never read (version 0) was begun here while the store was away, under a key of its own.
         """
-        return known.version > 0 and self.key_id != known.key_id and self.epoch > known.epoch
+        return earlier.version > 0 and self.key_id != earlier.key_id and self.epoch > earlier.epoch
 
 
 HEAD_ONLY = 2**31 - 1

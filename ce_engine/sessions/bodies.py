@@ -126,28 +126,28 @@ class OwnMaterial:
     """
 
     rules: Unit | None = None
-    given: int = 0
-    seen: int = 0
+    evidence_tokens: int = 0
+    evidence_count: int = 0
 
-    def follow(self, rules: Unit, given: int, *, goes_on: bool) -> tuple[int, int | None]:
+    def follow(self, rules: Unit, new_tokens: int, *, goes_on: bool) -> tuple[int, int | None]:
         """The tokens, and those of them that stood there at the call before; `None` where the rules were others.
 
         Args:
             rules: what they are, and their tokens.
-            given: tokens of the evidence since the call before.
+            new_tokens: tokens of the evidence since the call before.
             goes_on: the call is of the same question as the one before.
         """
-        same = self.given if goes_on else 0
+        same = self.evidence_tokens if goes_on else 0
         prefix = rules[1] + same if self.rules == rules else None
-        self.rules, self.given = rules, same + given
-        return rules[1] + self.given, prefix
+        self.rules, self.evidence_tokens = rules, same + new_tokens
+        return rules[1] + self.evidence_tokens, prefix
 
 
 @dataclass(slots=True)
 class LaneBodies:
     """What a lane sent last, as units; `own` and `whole` are what its app would have sent without us."""
 
-    sent: list[Unit] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
     prefix_hash: str = ""
     is_own: bool = False  # what was sent is the app's own list as it is
     own: OwnList = field(default_factory=OwnList)
@@ -156,7 +156,7 @@ class LaneBodies:
 
     def follow(self, body: list[Unit]) -> tuple[int, int] | None:
         """How many leading units of a body are those of the one before, and their tokens; `None` of the first."""
-        before, self.sent = self.sent, body
+        before, self.units = self.units, body
         if not before:
             return None
         same = body[: len(before)]

@@ -21,7 +21,7 @@ class RequestMemory:
     documents: list[tuple[str, str]] = field(default_factory=list)
     bytes: int = 0
 
-    def add_document(self, evidence_id: str, live: str, stored: str) -> None:
+    def add_document(self, evidence_id: str, live: str, stored_text: str) -> None:
         """Keep what a document says; most say what is stored, and that is kept once."""
-        self.documents.append((evidence_id, stored if stored == live else live))
-        self.bytes += DOCUMENT_BYTES + (0 if stored == live else getsizeof(live))
+        self.documents.append((evidence_id, stored_text if stored_text == live else live))
+        self.bytes += DOCUMENT_BYTES + (0 if stored_text == live else getsizeof(live))

@@ -47,15 +47,15 @@ class LaneCut:
             pins,
         )
 
-    def moved(self, made: CutMarks, before: CutMarks, now: str) -> Iterator[PutCut]:
+    def moved(self, marks: CutMarks, before: CutMarks, now: str) -> Iterator[PutCut]:
         """Remember a cut in the place of the one before; what is to be stored of it."""
         for kind, anchor, old in (
-            ("drop", made.drop, before.drop),
-            ("shorten", made.shorten, before.shorten),
+            ("drop", marks.drop, before.drop),
+            ("shorten", marks.shorten, before.shorten),
         ):
             if anchor is None or anchor == old:
                 continue
-            mark = CutMark(self.lane_key, kind, anchor, made.budget, now)
+            mark = CutMark(self.lane_key, kind, anchor, marks.budget, now)
             if old is not None:
                 self.view.cuts.pop((self.lane_key, kind, old), None)
             self.view.cuts[self.lane_key, kind, anchor] = mark
@@ -70,13 +70,13 @@ class LaneCut:
             self.view.lane(self.lane_key).below = below
         return below
 
-    def check_below(self, places: Sequence[int | None], known: Sequence[int | None]) -> None:
+    def check_below(self, places: Sequence[int | None], prefix: Sequence[int | None]) -> None:
         """Forget what was left out where the list does not begin with the same messages any more.
 
         Args:
             places: where the messages of the list sit.
-            known: the same of its leading messages that are the very ones of the list before.
+            prefix: the same of its leading messages that are the very ones of the list before.
         """
         lane = self.view.lane(self.lane_key)
-        if lane.below and (lane.below.end > len(known) or list(places[: len(known)]) != known):
+        if lane.below and (lane.below.end > len(prefix) or list(places[: len(prefix)]) != prefix):
             lane.below = None

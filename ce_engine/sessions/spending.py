@@ -76,7 +76,7 @@ class Spending:
     causes: Counter[str] = field(default_factory=Counter)
     is_told: bool = False
     _price: ModelPrice = RELATIVE.models["*"]
-    _known: bool = False
+    _has_price: bool = False
     _before: tuple[str, int, int, int] | None = None
     """Of another process's last call: its lane, and what went out that goes out again, with us, without us, and of the talk alone."""
 
@@ -123,7 +123,7 @@ class Spending:
             self._sum_up(report)
             return False
         price = prices_here().of(model)
-        self._price, self._known = price or RELATIVE.models["*"], price is not None
+        self._price, self._has_price = price or RELATIVE.models["*"], price is not None
         unit = self._price.input or 1.0
         prefix, own_prefix, talk_prefix = self._prefixes(report, without, talk or without)
         sent_cost = self._price.of_input(report.token_used, prefix) / unit
@@ -176,7 +176,7 @@ class Spending:
     def add_own(self, usages: Iterable[ModelUsage]) -> None:
         """Take calls of the engine's own in: without us there are none."""
         for usage in usages:
-            price = prices_here().of(usage.model) if self._known else None
+            price = prices_here().of(usage.model) if self._has_price else None
             unit = self._price.input or 1.0
             if price is None:
                 price, unit = RELATIVE.models["*"], 1.0

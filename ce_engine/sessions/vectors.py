@@ -54,14 +54,14 @@ class Vectors:
         """Whether the model knows the language of a question that it has embedded."""
         return bool(self._questions[question].size)
 
-    def put(self, texts: Sequence[tuple[str, str]], found: Sequence[Sequence[float]]) -> None:
+    def put(self, texts: Sequence[tuple[str, str]], vectors: Sequence[Sequence[float]]) -> None:
         """Take in what an embedder answered.
 
         Raises:
             EmbedderError: it is not a vector for each text, all of one size, of finite numbers; or there
                 are too many.
         """
-        for (name, _), vector in zip(texts, self._checked(found, len(texts)), strict=True):
+        for (name, _), vector in zip(texts, self._checked(vectors, len(texts)), strict=True):
             if self._asked.pop(name, None) is not None:
                 self._questions[name] = vector
             elif name not in self._places:

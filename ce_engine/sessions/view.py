@@ -75,9 +75,9 @@ class LaneMemory:
     """The last bodies of a lane, and the list that the host sent."""
 
     bodies: LaneBodies = field(default_factory=LaneBodies)
-    ours: LaneBodies = field(default_factory=LaneBodies)
+    engine_bodies: LaneBodies = field(default_factory=LaneBodies)
     """The bodies of calls that leave their history to us: they come between others, and end no cached prefix of theirs."""
-    sent: SentList = field(default_factory=SentList)
+    sent_list: SentList = field(default_factory=SentList)
     items: dict[int, MessageItem] = field(default_factory=dict)
     """Of the messages of that list that are stored, by index, what they were to the call."""
     counted_by: str = ""
@@ -99,30 +99,30 @@ class LaneMemory:
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
 
-    def bodies_of(self, *, ours: bool) -> LaneBodies:
+    def bodies_of(self, *, by_engine: bool) -> LaneBodies:
         """The last bodies of the calls that keep their history, or of those that leave it to us; the first follows the others."""
-        if ours and not self.ours.sent:
-            self.ours = replace(self.bodies)
-        elif not ours and not self.bodies.sent:
-            self.bodies = replace(self.ours, own=self.bodies.own)
-        return self.ours if ours else self.bodies
+        if by_engine and not self.engine_bodies.units:
+            self.engine_bodies = replace(self.bodies)
+        elif not by_engine and not self.bodies.units:
+            self.bodies = replace(self.engine_bodies, own=self.bodies.own)
+        return self.engine_bodies if by_engine else self.bodies
 
     def begins_alike(
-        self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str
+        self, places: Sequence[int | None], prefix: Sequence[int | None], counted_by: str
     ) -> tuple[dict[int, MessageItem], ArchivedList | None]:
         """What is kept of the list before, of the messages that the next one begins with, too; it is kept no more.
 
         Args:
             places: where the messages of the next list sit.
-            known: the same of its leading messages that are the very ones of the list before.
+            prefix: the same of its leading messages that are the very ones of the list before.
             counted_by: the counter's name.
         """
-        count, items, archived = len(known), self.items, self.archived
+        count, items, archived = len(prefix), self.items, self.archived
         self.items, self.archived = {}, None
-        if not count or self.counted_by != counted_by or places[:count] != known:
+        if not count or self.counted_by != counted_by or places[:count] != prefix:
             self.counted_by = counted_by
             return {}, None
-        if count == len(self.sent.messages):
+        if count == len(self.sent_list.messages):
             return items, archived
         return {n: item for n, item in items.items() if n < count}, None
 

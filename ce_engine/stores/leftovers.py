@@ -42,7 +42,7 @@ class Search:
     files: int
     bytes: int
     values: int
-    found: list[Leftover]
+    leftovers: list[Leftover]
 
 
 class StoreFiles:

@@ -264,13 +264,15 @@ class Quotations:
                 return True
         return self.quotes(message, evidence_id)
 
-    def quotes(self, message: Message, evidence_id: str, told: Sequence[str] | None = None) -> bool:
+    def quotes(
+        self, message: Message, evidence_id: str, texts: Sequence[str] | None = None
+    ) -> bool:
         """Whether this answer quotes the evidence or names it, beyond what its question said already.
 
         Args:
             message: the answer.
             evidence_id: of the evidence.
-            told: all that the model was told of it; `None` for its whole content.
+            texts: all that the model was told of it; `None` for its whole content.
         """
         evidence = self._document.evidences.get(evidence_id)
         if evidence is None or not message.content:
@@ -280,7 +282,9 @@ class Quotations:
             return True
         if evidence_id not in self._words:
             self._words[evidence_id] = Words.of(evidence.content)
-        sources = [self._words[evidence_id]] if told is None else [Words.of(text) for text in told]
+        sources = (
+            [self._words[evidence_id]] if texts is None else [Words.of(text) for text in texts]
+        )
         if self._newest is None or self._newest[0] is not message:
             question = Words.of(self._question(message))
             self._newest = message, Words.of(message.content), question

@@ -139,7 +139,7 @@ class EngineBase(ABC):
         self,
         preparation: Preparation,
         texts: Sequence[str],
-        given: ReplayInputs = NOTHING,
+        inputs: ReplayInputs = NOTHING,
         *,
         seconds: float,
     ) -> tuple[Selection, Recall]:
@@ -171,7 +171,7 @@ class EngineBase(ABC):
         ephemeral: bool = False,
         as_known: bool = False,
         wait: bool = False,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
 

@@ -44,7 +44,7 @@ def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
 def _teller(message: UserMessage) -> str:
     """Who wrote what a tool's agent is told: whose model gave these words to the tool that runs."""
     run, around = at_work().config, step_around()
-    step, arguments = getattr(run, "step", None), getattr(run, "given", None)
+    step, arguments = getattr(run, "step", None), getattr(run, "args", None)
     if message.source != USER or not isinstance(step, Step) or not isinstance(arguments, Mapping):
         return ""
     if around is None or around.subject is step.subject:

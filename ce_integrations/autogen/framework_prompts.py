@@ -30,27 +30,33 @@ class Prompt:
 
     Attributes:
         natives: the messages that the engine decides upon; empty where those are the call's own.
-        kept: how many at the end are the call's own, which all go out behind the first message.
+        own_count: how many at the end are the call's own, which all go out behind the first message.
         write: the framework's first message, of those in between that go out; without it each goes
             out as it came.
     """
 
     natives: list[LLMMessage] = field(default_factory=list)
-    kept: int = 0
+    own_count: int = 0
     write: Callable[[list[LLMMessage]], LLMMessage] | None = None
 
-    def compose(self, given: Sequence[LLMMessage], sent: list[LLMMessage]) -> list[LLMMessage]:
+    def compose(
+        self, call_messages: Sequence[LLMMessage], outgoing: list[LLMMessage]
+    ) -> list[LLMMessage]:
         """The call's messages, of those that the engine lets go out."""
         if not self.natives:
-            return sent
+            return outgoing
         if self.write is None:
             came = {
-                id(native): message for native, message in zip(self.natives, given, strict=False)
+                id(native): message
+                for native, message in zip(self.natives, call_messages, strict=False)
             }
-            return [came.get(id(message), message) for message in sent]
-        own_messages = (self.natives[0], *self.natives[len(self.natives) - self.kept :])
+            return [came.get(id(message), message) for message in outgoing]
+        own_messages = (self.natives[0], *self.natives[len(self.natives) - self.own_count :])
         own = {id(message) for message in own_messages}
-        return [self.write([message for message in sent if id(message) not in own]), *given[1:]]
+        return [
+            self.write([message for message in outgoing if id(message) not in own]),
+            *call_messages[1:],
+        ]
 
 
 def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Prompt:

@@ -141,8 +141,8 @@ def _of_memory(called: MethodCall) -> RunInfo:
 
 def _told_late(run: Run, called: MethodCall) -> None:
     """A memory that updates a context asks itself."""
-    if called.mode == "query" and isinstance(run.given, _Query):
-        run.given.text = _words(called) or run.given.text
+    if called.mode == "query" and isinstance(run.args, _Query):
+        run.args.text = _words(called) or run.args.text
 
 
 def _words(called: MethodCall) -> str:

@@ -96,7 +96,7 @@ class Step:
             "agent": self.path[-1] if self.path else "",
             "conversation": self.conversation,
             "context": self.context if _is_elsewhere(self) else None,
-            "asked": self.context,
+            "origin": self.context,
             "takes_history": self.subject is not None and at_work().subject is None,
         }
         return CallInfo(**{**fields, **others})

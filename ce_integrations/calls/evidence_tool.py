@@ -34,7 +34,7 @@ MAX_WAITING = 256
 class _Asked:
     hooks: Hooks[Any]
     scope: Scope
-    given: str
+    args: str
     user: str | None
 
 
@@ -45,9 +45,9 @@ class _Waiting:
         self._runs: dict[Hashable, _Asked] = {}
         self._lock = threading.Lock()
 
-    def put(self, key: Hashable, asked: _Asked) -> None:
+    def put(self, key: Hashable, run: _Asked) -> None:
         with self._lock:
-            self._runs[key] = asked
+            self._runs[key] = run
             while len(self._runs) > MAX_WAITING:
                 del self._runs[next(iter(self._runs))]
 
@@ -62,7 +62,7 @@ class _Waiting:
             runs = {
                 key: entry
                 for key, entry in self._runs.items()
-                if evidence_id in entry.given and here in (None, entry.user, entry.scope.user_id)
+                if evidence_id in entry.args and here in (None, entry.user, entry.scope.user_id)
             }
             if len({(id(entry.hooks.engine), entry.scope.key) for entry in runs.values()}) != 1:
                 return None

@@ -70,7 +70,7 @@ class GovernedCall(Generic[Native]):
     ) -> None:
         self.hooks = hooks
         self.subject = subject
-        self.given = inputs
+        self.inputs = inputs
         self.describe = describe
         self.replace = replace
         self.turns: list[Turn | None] = []
@@ -279,7 +279,7 @@ class GovernedCall(Generic[Native]):
     def _prepare(self) -> Sequence[Any]:
         if self._goes_on is not None:
             return self._goes_on  # it has begun: what its result is driven by was prepared then
-        self._goes_on = self.given
+        self._goes_on = self.inputs
         with self.hooks.guard("call"):
             described, outgoing = self.describe(), []
             for natives, info in described:
@@ -292,7 +292,7 @@ class GovernedCall(Generic[Native]):
     async def _aprepare(self) -> Sequence[Any]:
         if self._goes_on is not None:
             return self._goes_on
-        self._goes_on = self.given
+        self._goes_on = self.inputs
         with self.hooks.guard("call"):
             described, outgoing = self.describe(), []
             for natives, info in described:
@@ -305,10 +305,10 @@ class GovernedCall(Generic[Native]):
     def _goes(self, before: list[list[Native]], outgoing: list[list[Native]]) -> Sequence[Any]:
         """The inputs that go on: the very same where nothing changed."""
         if all(map(operator.is_, before, outgoing)):
-            return self.given
+            return self.inputs
         return [
             original if goes is natives else self.replace(original, goes)
-            for original, natives, goes in zip(self.given, before, outgoing, strict=True)
+            for original, natives, goes in zip(self.inputs, before, outgoing, strict=True)
         ]
 
     @property

@@ -174,7 +174,7 @@ class Hooks(Generic[Native]):
             # A task that names somebody else was begun in the call, by a callback, and is none of it.
             if around.is_here or identity is None or resolved.scope.key == identity.scope.key:
                 outer = around.turn.handle
-        role, want = current_role(info.context, info.asked)
+        role, want = current_role(info.context, info.origin)
         return ModelCall(
             scope=resolved.scope,
             messages=(),
@@ -224,7 +224,7 @@ class Hooks(Generic[Native]):
         if not messages or not natives:
             return False
         assert turn is not None
-        if turn.sent and turn.sent[-1] is natives[-1]:
+        if turn.sent_messages and turn.sent_messages[-1] is natives[-1]:
             return True
         question, now = messages[-1].message, self._known(natives[-1])[-1].message
         # With `placement="cache"` something may have been put before it.
@@ -254,10 +254,10 @@ class Hooks(Generic[Native]):
         resolved = CallIdentity(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         turn.tell = self.chunk
-        turn.sent = natives
+        turn.sent_messages = natives
         if not prepared.unchanged:
             with self.guard("to_native"):
-                turn.sent = natives = self._natives(natives, prepared)
+                turn.sent_messages = natives = self._natives(natives, prepared)
         return natives, turn
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:

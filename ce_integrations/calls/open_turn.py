@@ -57,7 +57,7 @@ class Turn:
     tell: Callable[[Turn, int, str], None] = lambda *_: None
     """Tells a piece of the answer on, by its index."""
     is_streamed: bool = False
-    sent: Sequence[Any] = ()
+    sent_messages: Sequence[Any] = ()
     """The framework's messages that went on, where they are known."""
     left: bool = False
     """Whether the app left it: its callback, which is given the pieces, raised."""
@@ -74,12 +74,12 @@ class Turn:
         if not self.is_streamed:
             self.tell(self, len(self.heard) - 1, text)
 
-    def used(self, told: Usage | None) -> Usage | None:
+    def used(self, usage: Usage | None) -> Usage | None:
         """What the call used: as its answer told, or those inside it together, if that is more."""
         if not self.inner:
-            return told
+            return usage
         inner = summed(self.inner)
-        return inner if told is None or inner.total_tokens > told.total_tokens else told
+        return inner if usage is None or inner.total_tokens > usage.total_tokens else usage
 
     def timed(self, usage: Usage) -> Usage:
         """A usage with how long the call took, and its first piece, where the usage does not say."""

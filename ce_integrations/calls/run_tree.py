@@ -65,7 +65,7 @@ class RunTree(Generic[Id, Owner]):
         conversation = _weakly(facts.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
         if (asking_context := asked_here()) is not None:
-            facts["asked"] = asking_context
+            facts["origin"] = asking_context
         merged = _innermost(above.facts, facts) if facts else above.facts
         is_inside = above.entry is not None and self._open.get(above.entry) is not None
         run = _Run(

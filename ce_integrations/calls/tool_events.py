@@ -33,7 +33,7 @@ SCORE_KEYS = ("relevance_score", "score", "_score")
 @dataclass(frozen=True, slots=True)
 class _Begun:
     name: str
-    given: Any
+    args: Any
     info: CallInfo
     call_id: str | None
     at: str
@@ -65,12 +65,12 @@ class OpenRuns(Generic[Id]):
         self._begun: BoundedMap[Id, _Begun] = BoundedMap(MAX_RUNS)
 
     def begin(
-        self, run_id: Id, name: str, given: Any, info: CallInfo, call_id: str | None = None
+        self, run_id: Id, name: str, args: Any, info: CallInfo, call_id: str | None = None
     ) -> None:
         """A tool begins with its arguments, or a retriever with its query."""
         now = self._hooks.engine.clock.now_iso()
-        evidence.begun(self._hooks, run_id, name, given, info)
-        self._begun.put(run_id, _Begun(name, given, info, call_id, now, time.perf_counter()))
+        evidence.begun(self._hooks, run_id, name, args, info)
+        self._begun.put(run_id, _Begun(name, args, info, call_id, now, time.perf_counter()))
 
     def forget(self, run_id: Id) -> None:
         self._over(run_id)
@@ -119,7 +119,7 @@ class OpenRuns(Generic[Id]):
             return
         run = ToolRun(
             name=begun.name,
-            args=begun.given,
+            args=begun.args,
             result=result,
             run_id=str(run_id),
             host_call_id=begun.call_id,
@@ -140,7 +140,7 @@ class OpenRuns(Generic[Id]):
             return
         hit = Retrieval(
             name=begun.name,
-            query=str(begun.given),
+            query=str(begun.args),
             documents=documents,
             run_id=str(run_id),
             started_at=begun.at,

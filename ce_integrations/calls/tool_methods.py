@@ -35,19 +35,19 @@ class MethodCall:
         owner: who governs it.
         subject: the object whose method was called.
         args: its arguments by place.
-        named: those by name.
+        keywords: those by name.
         mode: the method's name.
     """
 
     owner: Any
     subject: Any
     args: tuple[Any, ...]
-    named: Mapping[str, Any]
+    keywords: Mapping[str, Any]
     mode: str
 
     def by_name(self, *names: str) -> dict[str, Any]:
         """All arguments by their names; `names` are those of the ones by place."""
-        return {**dict(zip(names, self.args, strict=False)), **self.named}
+        return {**dict(zip(names, self.args, strict=False)), **self.keywords}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class RunInfo:
 
     Attributes:
         name: the tool's or the retriever's.
-        given: a tool's arguments, or what a retriever is asked.
+        args: a tool's arguments, or what a retriever is asked.
         info: whose it is; of the same request and line as the model's call that asked for it.
         call_id: the id of that call, where the framework tells it. Without one the call is found by name
             and arguments (`RequestedTools.claim`).
     """
 
     name: str
-    given: Any
+    args: Any
     info: CallInfo
     call_id: str | None = None
 
@@ -85,7 +85,7 @@ class Run:
         subject: the tool or retriever.
         name: its name.
         step: the step around it.
-        given: its arguments, as the model wrote them where a call was found; or what is asked.
+        args: its arguments, as the model wrote them where a call was found; or what is asked.
         call_id: the id of the call that asked for it, if one did that has one.
         error: what was raised inside, where the framework makes a result of that; for adapters to note.
     """
@@ -97,17 +97,17 @@ class Run:
     def __init__(self, called: MethodCall, run_info: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
         self.step: Step | None = step_around()
-        self.name, self.given = run_info.name, run_info.given
+        self.name, self.args = run_info.name, run_info.args
         self._guard: Guard = hooks.guard
         self._runs: OpenRuns[str] = OpenRuns(hooks)
         self._id = secrets.token_hex(8)
         with self.noting("begin"):
             call_id = run_info.call_id
-            if call_id is None and isinstance(run_info.given, Mapping):
-                request = hooks.requested_tools.claim(run_info.info, run_info.name, run_info.given)
+            if call_id is None and isinstance(run_info.args, Mapping):
+                request = hooks.requested_tools.claim(run_info.info, run_info.name, run_info.args)
                 if request is not None:
-                    call_id, self.given = request.id, request.args
-            self._runs.begin(self._id, run_info.name, self.given, run_info.info, call_id)
+                    call_id, self.args = request.id, request.args
+            self._runs.begin(self._id, run_info.name, self.args, run_info.info, call_id)
             self.call_id = call_id
 
     @contextmanager
@@ -145,18 +145,18 @@ class Round:
     A `Make` of the method in which it does so. A run that nothing is told of ends with that method.
 
     Args:
-        said: what a result says where the framework does not.
-        told: hears what the method gives, and ends the runs that this tells of (`take`). It guards itself.
+        read: what a result says where the framework does not.
+        hear: hears what the method gives, and ends the runs that this tells of (`take`). It guards itself.
     """
 
-    def __init__(self, *, said: Callable[[Any], Outcome], told: Callable[[Any], object]) -> None:
-        self._said, self._told = said, told
+    def __init__(self, *, read: Callable[[Any], Outcome], hear: Callable[[Any], object]) -> None:
+        self._read, self._hear = read, hear
         self._waiting: ContextVar[list[tuple[Run, Any]] | None] = ContextVar("ce_round")
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
         async def awaited(result: Awaitable[Any]) -> Any:
             value = await result
-            self._told(value)
+            self._hear(value)
             return value
 
         @same_kind(original)
@@ -164,7 +164,7 @@ class Round:
             result = original(*args, **kwargs)
             if inspect.isawaitable(result):
                 return awaited(result)
-            self._told(result)
+            self._hear(result)
             return result
 
         return within(self._opened)(run)
@@ -179,13 +179,13 @@ class Round:
             unset(self._waiting, token)
             for run, result in waiting:
                 with run.noting("tool"):
-                    run.ended(self._said(result))
+                    run.ended(self._read(result))
 
     def outcome(self, run: Run, result: Any) -> Outcome | None:
         """What a run in no round gave; one in a round waits (`ToolRecorder.outcome`)."""
         waiting = self._waiting.get(None)
         if waiting is None:
-            return self._said(result)
+            return self._read(result)
         waiting.append((run, result))
         return None
 
@@ -193,7 +193,7 @@ class Round:
         """The first run of this call that waits; it is the caller's to end."""
         waiting = self._waiting.get(None) or []
         for place, (run, _) in enumerate(waiting):
-            if (run.name, run.given, run.call_id) == (name, args, call_id):
+            if (run.name, run.args, run.call_id) == (name, args, call_id):
                 return waiting.pop(place)[0]
         return None
 

@@ -80,11 +80,11 @@ class QuotingModel:
     mark in the newest user message, else all of it; what was a question itself answers nothing.
 
     Attributes:
-        known: canonical names of what is installed: a word in backticks may be anything.
+        known_names: canonical names of what is installed: a word in backticks may be anything.
         count: tokens of a text, for the usage that the reply reports.
     """
 
-    known: frozenset[str] = frozenset()
+    known_names: frozenset[str] = frozenset()
     count: Callable[[str], int] = lambda text: len(text.encode()) // 4 + 1
 
     def reply(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
@@ -107,7 +107,9 @@ class QuotingModel:
         argument = next(iter(schema["parameters"]["properties"]))
         done = _looked_up(request, argument)
         names = [canonical(name) for name in _NAMED.findall(question.text)]
-        missing = dict.fromkeys(name for name in names if name in self.known and name not in done)
+        missing = dict.fromkeys(
+            name for name in names if name in self.known_names and name not in done
+        )
         return [Call(f"call_{secrets.token_hex(8)}", TOOL, {argument: name}) for name in missing]
 
     def _tokens(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]]) -> int:

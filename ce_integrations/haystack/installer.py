@@ -84,11 +84,11 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
 
         return find_parts(target)
 
-    def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:
+    def more(self, parts: list[Any]) -> Iterable[tuple[Place, str, Make]]:
         """The methods of components, which have no common base."""
         from ce_integrations.haystack.component_methods import definitions
 
-        return definitions(found)
+        return definitions(parts)
 
     def make_mark(self, hooks: Hooks[ChatMessage]) -> SharedMark:
         """A mark that is told of components that are made later."""

@@ -31,7 +31,7 @@ from ce_integrations.wrapping.function_kinds import read_once
 
 
 def _described(called: MethodCall) -> RunInfo:
-    return RunInfo(called.subject.name, called.named, called.owner.info(conversation=None))
+    return RunInfo(called.subject.name, called.keywords, called.owner.info(conversation=None))
 
 
 def _as_outcome(result: Any, *, failed: bool = False) -> Outcome:
@@ -69,7 +69,7 @@ def _record_results(result: Any) -> None:
                 run.ended(_as_outcome(tool_result.result, failed=tool_result.error))
 
 
-_round = Round(said=_as_outcome, told=_record_results)
+_round = Round(read=_as_outcome, hear=_record_results)
 """The tools that run for an answer: what a model is told of an object, their messages say."""
 
 MAKERS: tuple[Entry, ...] = (

@@ -61,7 +61,7 @@ class CallInfo:
             is handed them all and keeps none: a list goes on with the session of an answer that is in it.
         context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
             what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
-        asked: where the run that this is a part of began, if in a generator's block: what was said
+        origin: where the run that this is a part of began, if in a generator's block: what was said
             there counts where nothing certain is said here.
         task_id: the task of the framework's own for which this is done, and `sub_task_id` one inside it,
             which an agent handed to another.
@@ -87,7 +87,7 @@ class CallInfo:
     opaque: bool = False
     conversation: object = None
     context: Context | None = None
-    asked: Context | None = field(default=None, compare=False)
+    origin: Context | None = field(default=None, compare=False)
     task_id: str = ""
     sub_task_id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -251,7 +251,7 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallI
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
-    around, is_guess = chosen_session.heard(info.context, info.asked)
+    around, is_guess = chosen_session.heard(info.context, info.origin)
     called, own = _called_voice(info, choice), _own_voice(info)
     if around is not None and not (is_guess and _is_another(_innermost([called, own]), around)):
         yield around

@@ -57,7 +57,7 @@ class Telemetry:
     The first is the one to use, with its first value.
     """
 
-    what: str
+    notice: str
     switches: tuple[tuple[str, tuple[str, ...]], ...]
     about: str = "telemetry"
 
@@ -69,7 +69,7 @@ class Telemetry:
     def problem(self) -> str:
         """That none of the switches is set."""
         is_off = any(_value(name) in values for name, values in self.switches)
-        return "" if is_off else self.what
+        return "" if is_off else self.notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class ClassAdapter(Adapter[Any, Native]):
         """The mark of an installation."""
         return SharedMark(hooks)
 
-    def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:  # noqa: ARG002 - as above
+    def more(self, parts: list[Any]) -> Iterable[tuple[Place, str, Make]]:  # noqa: ARG002 - as above
         """What is wrapped beside `MAKERS`, where a target has these objects in it."""
         return ()
 

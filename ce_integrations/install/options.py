@@ -76,12 +76,12 @@ class Options:
                 "is said with session_id=."
             )
 
-    def check_same(self, again: Options, what: str, engine: ContextEngine) -> None:
+    def check_same(self, again: Options, subject: str, engine: ContextEngine) -> None:
         """Raise ConfigError if a second installation on the same object says something else.
 
         Args:
             again: what the second one says.
-            what: the object, for people.
+            subject: the object, for people.
             engine: that of the first, which may have been made for it.
         """
         other = [
@@ -92,7 +92,7 @@ class Options:
         ]
         if other:
             raise ConfigError(
-                f"{what} has an installation with another {', '.join(other)}. Uninstall that one "
+                f"{subject} has an installation with another {', '.join(other)}. Uninstall that one "
                 "first, leave the option out to share it, or install on a copy."
             )
 

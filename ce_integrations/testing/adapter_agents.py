@@ -35,7 +35,7 @@ class Agents(History):
     @needs("surfaces")
     def test_whoever_asks_the_model_is_governed_once(self, trial: SideBySide, surface: str) -> None:
         _, ce_run = self.through(trial, surface)
-        assert len(ce_run.given) == len(ce_run.raw) > 0
+        assert len(ce_run.inputs) == len(ce_run.raw) > 0
         assert [(turn.status, turn.attempt) for turn in trial.turns()] == [
             ("committed", 1) for _ in ce_run.raw
         ]

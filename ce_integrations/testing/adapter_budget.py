@@ -182,22 +182,22 @@ class Budgets(Agents):
     def check_told(
         self,
         trial: SideBySide,
-        ours: AppRun,
-        said: Sequence[str],
+        run: AppRun,
+        warnings: Sequence[str],
         budget: int,
         session: str = SESSION,
     ) -> None:
         """Each body over the budget is one that a report names, with the cause, and the log its session, once."""
         over_turns = _over(trial.turns(session))
-        over = [count(body) for body in ours.bodies if count(body) > budget]
+        over = [count(body) for body in run.bodies if count(body) > budget]
         assert len(over) <= len(over_turns)
         for turn in over_turns:
             causes = turn.report.get("over_budget_causes") or {}
             assert causes, "no cause"
             assert sum(causes.values()) <= turn.report["token_used"]
-        lines = Counter(line.partition(":")[0] for line in said if "its budget has" in line)
+        lines = Counter(line.partition(":")[0] for line in warnings if "its budget has" in line)
         assert lines == Counter([f"session {session}"] if over_turns else [])
-        for line in said:
+        for line in warnings:
             assert SYSTEM not in line
             assert not any(question in line for question in QUESTIONS)
 

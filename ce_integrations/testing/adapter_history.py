@@ -64,7 +64,7 @@ class History(Ends):
         self,
         trial: SideBySide,
         way: Way,
-        said: Sequence[str],
+        texts: Sequence[str],
         *,
         install: bool = True,
         **options: Any,
@@ -72,7 +72,7 @@ class History(Ends):
         """Each question to a new app in one session, as a server does it; gives what went out."""
         targets = []
         with Wire(echo) as wire:
-            for words in said:
+            for words in texts:
                 targets.append(self.make_target(wire))
                 if install:
                     install_options = {"engine": trial.engine, **options}

@@ -107,7 +107,7 @@ class Messages(Transparency):
         """Messages of each kind that the app has."""
         _, ce_run = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
         self._target = ce_run.target
-        return (native for natives in ce_run.given for native in natives)
+        return (native for natives in ce_run.inputs for native in natives)
 
     def _changed(self, native: Any) -> Any:
         """A copy with another text."""

@@ -74,10 +74,10 @@ class Recording(Messages):
                 map(self.adapter.map_message, self._parts(outgoing))
             )
 
-    def check_calls(self, trial: SideBySide, ours: AppRun) -> None:
+    def check_calls(self, trial: SideBySide, run: AppRun) -> None:
         """As many preparations, turns and usages as requests."""
         turns = trial.turns()
-        assert len(ours.given) == len(ours.raw) == len(turns)
+        assert len(run.inputs) == len(run.raw) == len(turns)
         expected = ("committed", 1, self.adapter.name)
         assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
         assert len(trial.document().session.model_usage) == len(turns)
@@ -86,13 +86,13 @@ class Recording(Messages):
             kinds |= set(payload := turn.report["payload_tokens"])
             assert sum(payload.values()) == turn.report["token_used"]
         expected_kinds = {"priming"}
-        for body in ours.bodies:
+        for body in run.bodies:
             expected_kinds |= {"tools"} if body.get("tools") else set()
             roles = {message["role"] for message in body["messages"]}
             expected_kinds |= {"tool_results"} if "tool" in roles else set()
         assert expected_kinds <= kinds
         call_facts = [(info.model, len(info.tools)) for info in trial.told]
-        assert call_facts == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
+        assert call_facts == [(body["model"], len(body.get("tools") or ())) for body in run.bodies]
 
     def test_usage_is_the_provider_s_or_marked_as_estimated(
         self, trial: SideBySide, way: Way

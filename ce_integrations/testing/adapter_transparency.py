@@ -67,8 +67,8 @@ class Transparency(ContractCase):
 
     def test_with_room_no_message_is_rebuilt(self, trial: SideBySide, way: Way) -> None:
         _, ce_run = self.both(trial, trial.asking(QUESTIONS, way))
-        assert len(ce_run.received) == len(ce_run.given) == len(self.talk()[0])
-        for received, natives in zip(ce_run.received, ce_run.given, strict=True):
+        assert len(ce_run.received) == len(ce_run.inputs) == len(self.talk()[0])
+        for received, natives in zip(ce_run.received, ce_run.inputs, strict=True):
             same = [native for native in natives if any(native is other for other in received)]
             assert list(map(id, same)) == list(map(id, received)), NOT_THE_APP_S
             # A system prompt that is no message of the framework's is made one for us.
@@ -98,7 +98,7 @@ class Transparency(ContractCase):
             assert _unpaired(body) == []
             assert _is_subsequence(_ids(body), _ids(whole))
         assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
-        for natives, received in zip(ce_run.given, plain.received, strict=True):
+        for natives, received in zip(ce_run.inputs, plain.received, strict=True):
             self.check_texts(natives, received)
 
     def test_over_budget_a_long_talk_fits(self, trial: SideBySide, way: Way) -> None:
@@ -116,13 +116,13 @@ class Transparency(ContractCase):
             rests = [split(text_of(other)).rest for other in others if other["role"] != "system"]
             assert _is_subsequence(rests[:-1], list(map(text_of, whole["messages"])))
         assert len(ce_run.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
-        for natives, received in zip(ce_run.given, plain.received, strict=True):
+        for natives, received in zip(ce_run.inputs, plain.received, strict=True):
             self.check_texts(natives, received)
 
     def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: SideBySide) -> None:
         """What the engine asks an adapter to make, of each kind of message that the app has."""
         _, ce_run = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
-        for native in self._parts(native for natives in ce_run.given for native in natives):
+        for native in self._parts(native for natives in ce_run.inputs for native in natives):
             before = repr(self.adapter.to_schema(native))
             own = self.adapter.map_message(native)
             steps: list[tuple[Step, str]] = [
@@ -139,10 +139,10 @@ class Transparency(ContractCase):
             fact = self.adapter.map_message(self.adapter.to_native(step, None))
             assert (fact.role, fact.content) == (role, "A fact. 事实")
 
-    def check_texts(self, given: list[Any], whole: list[Any]) -> None:
-        """The app's messages are what they would be without us; `given` may begin with a system prompt."""
-        before = len(given) - len(whole)
-        assert self._lines(given[before:]) == self._lines(whole)
+    def check_texts(self, messages: list[Any], whole: list[Any]) -> None:
+        """The app's messages are what they would be without us; `messages` may begin with a system prompt."""
+        before = len(messages) - len(whole)
+        assert self._lines(messages[before:]) == self._lines(whole)
 
     def team(self, trial: SideBySide, way: Way) -> tuple[AppRun, AppRun]:
         """A team without us and with us."""

@@ -62,14 +62,14 @@ class AppRun:
     """What an app gave, and what it sent.
 
     Attributes:
-        given: the framework's messages that the hooks were shown, preparation by preparation.
+        inputs: the framework's messages that the hooks were shown, preparation by preparation.
         received: those that reached the model's code, call by call.
     """
 
     result: Any = None
     raw: list[bytes] = field(default_factory=list)
     bodies: list[JsonObject] = field(default_factory=list)
-    given: list[list[Any]] = field(default_factory=list)
+    inputs: list[list[Any]] = field(default_factory=list)
     received: list[list[Any]] = field(default_factory=list)
     installation: Installation[Any, Any] | None = None
     target: Any = None
@@ -229,7 +229,7 @@ class SideBySide:
             assert installation.flush()
             # A framework may swallow what its callbacks raise.
             assert not (self._strict and installation.faults), installation.faults
-        played.installation, played.given = installation, self.prepared[start:]
+        played.installation, played.inputs = installation, self.prepared[start:]
         return played
 
     def played(self, wire: Wire, target: Any, drive: Drive) -> AppRun:

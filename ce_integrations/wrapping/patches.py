@@ -161,13 +161,13 @@ class ClassPatches:
         self._holds: weakref.WeakKeyDictionary[object, _Hold] = weakref.WeakKeyDictionary()
         self._abandoned: deque[_Hold] = deque()
 
-    def hold(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> Callable[[], None]:
+    def hold(self, places: Iterable[tuple[Place, str, Make]], holder: object) -> Callable[[], None]:
         """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
 
         Only attributes that the class defines itself may be named. Returns the way back; where the
         `holder` is gone without having gone it, the next one to come or go does so.
         """
-        return self._hold(wanted, holder, {})
+        return self._hold(places, holder, {})
 
     def hold_all(
         self, makers: Makers, holder: object, more: Iterable[tuple[Place, str, Make]] = ()
@@ -180,12 +180,12 @@ class ClassPatches:
         born = ((base, _BORN, partial(_telling, base, self._born)) for base in bases)
         return self._hold(chain(all_definitions(makers), born, more), holder, makers)
 
-    def extend(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> None:
+    def extend(self, places: Iterable[tuple[Place, str, Make]], holder: object) -> None:
         """Wrap more for one who holds already, each thing once; it goes with what was held last."""
         with self._lock:
             hold = self._holds.get(holder)
             if hold is not None and not hold.is_over:
-                self._take_all(wanted, hold)
+                self._take_all(places, hold)
 
     def _hold(
         self,

@@ -211,7 +211,7 @@ def ignores_async(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is awaited goes out as it is."""
 
     async def passed(self: Any, invoke: Any, *_: Any) -> Any:
-        return await invoke(self.given)
+        return await invoke(self.inputs)
 
     patch.setattr(GovernedCall, "arun", passed)
     patch.setattr(GovernedCall, "aopen", passed)

@@ -95,7 +95,7 @@ class AgentMark(Mark):
 
 
 def tool_run(called: MethodCall) -> RunInfo:
-    return RunInfo(called.subject.name, dict(called.named), called.owner.info())
+    return RunInfo(called.subject.name, dict(called.keywords), called.owner.info())
 
 
 def retrieval(called: MethodCall) -> RunInfo:

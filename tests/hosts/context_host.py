@@ -31,7 +31,7 @@ async def collect(engine: ContextEngine, asked: ModelCall) -> CollectedContext:
         owned = await collector.owned(asked, view)
         count = Counter(engine.estimator, None).text
         return collector.collect(
-            asked, config, view, owned=owned, fetched=fetched, kept=CollectedContext(), count=count
+            asked, config, view, owned=owned, fetched=fetched, base=CollectedContext(), count=count
         )
 
     return await engine.loop.share(work())

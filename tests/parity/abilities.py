@@ -32,9 +32,9 @@ def _each_call(outcome: Outcome) -> str:
     """Each request was prepared, and none is over the budget, though what was said is far more."""
     talk = outcome.talk
     requests = len(talk.played.bodies)
-    if len(talk.played.given) == len(talk.turns) == requests and largest(talk.played) <= BUDGET:
+    if len(talk.played.inputs) == len(talk.turns) == requests and largest(talk.played) <= BUDGET:
         return f"{YES}, of the agent's {requests} calls"
-    return f"{len(talk.played.given)} of {requests} calls"
+    return f"{len(talk.played.inputs)} of {requests} calls"
 
 
 def _early(outcome: Outcome) -> str:

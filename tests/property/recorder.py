@@ -125,7 +125,7 @@ class Recorder:
             [incoming(obj) for obj in objs],
             agent=agent,
             lane_key=lane_key,
-            known=self._known(objs),
+            prefix=self._known(objs),
             flags=flags,
         )
 

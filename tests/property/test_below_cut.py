@@ -142,7 +142,7 @@ def forget(engine: ContextEngine) -> bool:
         return False
     lane = view.lane("")
     known, lane.below = lane.below is not None, None
-    lane.items, lane.archived, lane.sent = {}, None, SentList()
+    lane.items, lane.archived, lane.sent_list = {}, None, SentList()
     return known
 
 

@@ -192,7 +192,7 @@ def test_what_is_put_in_is_counted_as_well(steps: list[tuple[str, int, int]], bu
 @settings(max_examples=15)
 def test_with_room_to_spare_nothing_is_dearer(steps: list[tuple[str, int, int]]) -> None:
     seen, found = play(steps, 10**6, share=True)
-    assert [each.sent for each in found.each] == [each.untouched for each in found.each]
+    assert [each.sent for each in found.calls] == [each.untouched for each in found.calls]
     assert (found.compared, found.apart, found.own) == (found.untouched, 0, 0)
     assert not any("CONTEXT_DEARER" in report.warnings for report in seen.reports)
 
@@ -213,4 +213,4 @@ def test_the_sum_of_a_session_is_that_of_its_reports(
     assert math.isclose(found.untouched, math.fsum(own))
     assert math.isclose(found.more, found.compared - found.untouched)
     lost = math.fsum(max(0.0, a - b) for a, b in zip(sent, own, strict=True))
-    assert math.isclose(math.fsum(found.lost.values()), lost, abs_tol=1e-6)
+    assert math.isclose(math.fsum(found.losses.values()), lost, abs_tol=1e-6)

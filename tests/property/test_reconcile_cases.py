@@ -290,7 +290,7 @@ def test_11_and_13_a_known_object_is_compared_and_never_believed() -> None:
     truth = reconcile(app.log, sent)
     assert truth.positions == [0, 1, 2, 3, ~0]
     for wrong in ([2, 3], [3, 2, 1, 0], [0, 1, 0, 1]):
-        assert reconcile(app.log, sent, known=wrong) == truth
+        assert reconcile(app.log, sent, prefix=wrong) == truth
 
 
 def test_12_contents_are_equal_if_their_keys_are() -> None:

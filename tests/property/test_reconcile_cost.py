@@ -44,7 +44,7 @@ def compared(recorded: int, sent: int, *, known: bool) -> int:
     log, places = log_of(chat(recorded)), [*range(2 * recorded)] if known else []
     incoming = [*chat(sent), IncomingMessage(Key(b"and now?"), "user")]
     Key.compared = 0
-    found = reconcile(log, incoming, known=places, line=places)
+    found = reconcile(log, incoming, prefix=places, line=places)
     assert found.positions[: 2 * recorded] == [*range(2 * recorded)]
     assert [new.index for new in found.new] == [*range(2 * recorded, 2 * sent + 1)]
     return Key.compared

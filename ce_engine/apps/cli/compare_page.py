@@ -59,7 +59,7 @@ def _name(name: str) -> str:
 
 
 def _tile(tile: Tile) -> str:
-    value, caption = _safe(tile.value), _safe(tile.what)
+    value, caption = _safe(tile.value), _safe(tile.caption)
     return f'<div class="card tile"><b>{value}</b><span class="soft">{caption}</span></div>'
 
 
@@ -69,7 +69,7 @@ def _panel(panel: Panel) -> str:
     )
     key = f'<div class="key">{entries}</div>' if entries else ""
     return (
-        f'<section class="card"><h2>{_safe(panel.title)}</h2><p class="soft">{_safe(panel.what)}</p>'
+        f'<section class="card"><h2>{_safe(panel.title)}</h2><p class="soft">{_safe(panel.caption)}</p>'
         f"{key}{''.join(map(_bar, panel.bars))}</section>"
     )
 

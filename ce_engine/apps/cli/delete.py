@@ -117,7 +117,7 @@ def delete(  # noqa: PLR0913 - one parameter an option
         print_json(deleted.model_dump() | ({"search": _plain(search)} if search else {}))
     else:
         _print(deleted, search)
-    if deleted.bytes_left or (search is not None and search.found):
+    if deleted.bytes_left or (search is not None and search.leftovers):
         raise typer.Exit(1)
 
 
@@ -227,7 +227,7 @@ async def _of_session(
 
 
 def _plain(search: Search) -> dict[str, Any]:
-    places = [{"path": left.path, "byte": left.offset} for left in search.found]
+    places = [{"path": left.path, "byte": left.offset} for left in search.leftovers]
     return {"files": search.files, "bytes": search.bytes, "values": search.values, "left": places}
 
 

@@ -50,9 +50,9 @@ class DeletionCheck:
         paths = sum(len(store_files.paths()) for store_files in self._files)
         with bar("searching", paths, hidden=quiet) as advance:
             result = search(self._files, gone_values | self._texts, advance)
-        doubtful = {left.value for left in result.found} - gone_values
+        doubtful = {left.value for left in result.leftovers} - gone_values
         others = await _said_by_others(store, doubtful) if doubtful else set()
-        leftovers = [left for left in result.found if left.value not in others]
+        leftovers = [left for left in result.leftovers if left.value not in others]
         return Search(result.files, result.bytes, result.values, leftovers)
 
     def _values(self) -> set[bytes]:
@@ -92,12 +92,12 @@ def words(result: Search) -> list[str]:
         f"{number(result.bytes)} bytes of {number(result.files)} files searched for {number(result.values)} "
         f"values of {LEAST} bytes and more"
     )
-    if not result.found:
+    if not result.leftovers:
         return [f"{looked}: none is left"]
-    more = len(result.found) - SHOWN
+    more = len(result.leftovers) - SHOWN
     return [
-        f"{looked}: {number(len(result.found))} are left",
-        *(_place(left) for left in result.found[:SHOWN]),
+        f"{looked}: {number(len(result.leftovers))} are left",
+        *(_place(left) for left in result.leftovers[:SHOWN]),
         *([f"and {number(more)} more"] if more > 0 else []),
     ]
 

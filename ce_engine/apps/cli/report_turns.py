@@ -72,7 +72,7 @@ def as_plain(
     """A turn as JSON has it; `place` is its own among the turns of the costs."""
     plain = item.as_json()
     if spent is not None:
-        cost = spent.costs.each[place]
+        cost = spent.costs.calls[place]
         currency = spent.costs.prices.currency
         sums = {"sent": cost.sent, "untouched": cost.untouched, "answer": cost.answer}
         plain["cost"] = {**sums, "currency": currency}

@@ -59,7 +59,7 @@ class Panel:
     """A chart: `key` is of pairs of a kind and what it means."""
 
     title: str
-    what: str
+    caption: str
     key: Sequence[tuple[str, str]]
     bars: Sequence[Bar]
 
@@ -69,7 +69,7 @@ class Tile:
     """A figure that stands for itself, and what it is."""
 
     value: str
-    what: str
+    caption: str
 
 
 def largest(comparison: Comparison) -> list[Row]:

@@ -29,14 +29,14 @@ class DearerTurn:
         more: by how much, with the unit.
         share: the same as a share of what it would have cost.
         cause: why, in words.
-        lost: the amount, to sort by.
+        loss: the amount, to sort by.
     """
 
     turn: int
     more: str
     share: str
     cause: str
-    lost: float
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SessionCosts:
     @cached_property
     def amounts(self) -> Amounts:
         """Writes amounts of single calls."""
-        return Amounts.of(self.costs.prices, (cost.sent for cost in self.costs.each))
+        return Amounts.of(self.costs.prices, (cost.sent for cost in self.costs.calls))
 
     @cached_property
     def sums(self) -> Amounts:
@@ -73,7 +73,7 @@ class SessionCosts:
         table, text = self.costs.prices, self.amounts.source(say)
         if not isinstance(table, UnitPrices):
             return text
-        models = model_names(unpriced_models(self.calls, table.known), say)
+        models = model_names(unpriced_models(self.calls, table.base), say)
         return text + say("; ") + say("no price is known of: {models}", models=models)
 
     def amount(self, value: float) -> str:
@@ -82,7 +82,7 @@ class SessionCosts:
 
     def cells(self, place: int) -> tuple[str, str, str]:
         """A turn's cost, what it would have been, and how much that changed."""
-        cost = self.costs.each[place]
+        cost = self.costs.calls[place]
         if cost.untouched is None:
             return self.amount(cost.sent), "-", "-"
         return (
@@ -95,16 +95,16 @@ class SessionCosts:
         """What some turns cost, would have, the effect, and whether they became dearer, by their numbers."""
         places = ((turn, self._places[turn]) for turn in turns)
         return {
-            turn: (*self.cells(place), self.costs.each[place].is_dearer) for turn, place in places
+            turn: (*self.cells(place), self.costs.calls[place].is_dearer) for turn, place in places
         }
 
     def sent_of(self, turn: int) -> float:
         """What the input of a turn cost."""
-        return self.costs.each[self._places[turn]].sent
+        return self.costs.calls[self._places[turn]].sent
 
     def more_of(self, turn: int) -> float:
         """How much dearer the input of a turn was than without us; below 0 what it saved."""
-        return self.costs.each[self._places[turn]].more
+        return self.costs.calls[self._places[turn]].more
 
     @cached_property
     def _places(self) -> dict[int, int]:
@@ -113,7 +113,7 @@ class SessionCosts:
 
     def dearer_turns(self, say: Say = ENGLISH) -> list[DearerTurn]:
         """All turns that became dearer, in their order."""
-        rows = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
+        rows = zip(self.turns, self.calls, self.costs.calls, strict=False)  # our own stand last
         return [
             DearerTurn(
                 turn,
@@ -178,11 +178,11 @@ class SessionCosts:
             cause_words(cause, say)
             + self._turns(cause, say)
             + say(" ({text})", text=f"+{self.amount(amount)}")
-            for cause, amount in self.costs.lost.items()
+            for cause, amount in self.costs.losses.items()
         )
 
     def _turns(self, cause: str, say: Say) -> str:
-        rows = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
+        rows = zip(self.turns, self.calls, self.costs.calls, strict=False)  # our own stand last
         turns = sorted(
             (-cost.more, turn) for turn, _, cost in rows if cost.cause == cause and cost.is_dearer
         )
@@ -225,9 +225,9 @@ class SessionCosts:
             )
         if count_text := self._provider_count(say):
             yield say("as told"), count_text
-        if not self.is_dearer and totals.lost:
+        if not self.is_dearer and totals.losses:
             yield say("dearer"), self.causes(say)
-        if totals.lost:
+        if totals.losses:
             yield say("assumed"), self._uncached(say)
 
     def _provider_count(self, say: Say) -> str:
@@ -290,7 +290,7 @@ def _calls(count: int, say: Say) -> str:
 
 def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[tuple[str, str]]:
     """What one turn cost, and what it is made of, as named lines."""
-    call, cost, prices = spent.calls[place], spent.costs.each[place], spent.costs.prices
+    call, cost, prices = spent.calls[place], spent.costs.calls[place], spent.costs.prices
     price = prices.of(call.model, call.provider)
     least = price.cached_from if price is not None else 0
     sent_text = spent.amounts.text(cost.sent, say)
@@ -327,7 +327,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
 
 def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, str]]:
     """What the answer of a call cost."""
-    call, cost = spent.calls[place], spent.costs.each[place]
+    call, cost = spent.calls[place], spent.costs.calls[place]
     if call.completion:
         qualifier = say("about ") if call.estimated else ""
         more = say(" (estimated: nobody told)") if qualifier else ""

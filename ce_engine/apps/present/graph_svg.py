@@ -29,19 +29,19 @@ Address = Callable[[Node], str]
 """Gives the address of a node; `""` of one that leads nowhere."""
 
 
-def drawing(found: Graph, address: Address, say: Say = ENGLISH) -> str:
+def drawing(graph: Graph, address: Address, say: Say = ENGLISH) -> str:
     """The picture; links are plain ones, so that it works by keyboard and without a script."""
-    columns = found.columns()
+    columns = graph.columns()
     tallest = max((len(column) for column in columns), default=0)
     high = tallest * (HIGH + DOWN) + DOWN
     wide = len(columns) * (WIDE + ACROSS) - ACROSS + 4
     places: dict[str, tuple[int, int]] = {}
-    for at, column in enumerate(_ordered(found)):
+    for at, column in enumerate(_ordered(graph)):
         top = (high - len(column) * (HIGH + DOWN) + DOWN) // 2
         for row, key in enumerate(column):
             places[key] = (2 + at * (WIDE + ACROSS), top + row * (HIGH + DOWN))
-    edges = "".join(_edge(places[e.start], places[e.end], firm=e.is_firm) for e in found.edges)
-    nodes = "".join(_node(found.nodes[key], at, address, say) for key, at in places.items())
+    edges = "".join(_edge(places[e.start], places[e.end], firm=e.is_firm) for e in graph.edges)
+    nodes = "".join(_node(graph.nodes[key], at, address, say) for key, at in places.items())
     label = say("Where it is from, on the left, and where it went, on the right")
     return (
         f'<svg class="graph columns-{len(columns)}" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="group" '

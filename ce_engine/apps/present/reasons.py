@@ -130,12 +130,12 @@ def moved_in(turns: Sequence[TurnRow], turn: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The reasons of one turn, in words; `moved_in` is the turn that made its cut, `taken` where its room went."""
+    """The reasons of one turn, in words; `moved_in` is the turn that made its cut, `room` where its room went."""
 
     report: Report
     moved_in: int | None = None
     say: Say = ENGLISH
-    taken: RoomTaken | None = None
+    room: RoomTaken | None = None
 
     def of(self, reason: tuple[str, str]) -> str:
         """Why a message went out or did not."""
@@ -155,7 +155,7 @@ class Reasons:
 
     def _without_room(self, piece: PassedOver, words: str, room: int) -> Iterator[str]:
         """What it needed, and what there was; so that it adds up to what was free in the turn."""
-        say, split = self.say, self.taken
+        say, split = self.say, self.room
         if split is not None and split.left < 0 and not split.pieces:
             yield say(NO_QUOTES, tokens=piece.tokens, free=split.free, around=split.around)
             return
@@ -185,7 +185,7 @@ class Reasons:
         if recall is not None and recall.goes_back is not None:
             notes.append(say(GOES_BACK[recall.goes_back]))
         if recall is not None:
-            room = self.taken.free if self.taken is not None else recall.room
+            room = self.room.free if self.room is not None else recall.room
             free = say("{room} tokens were free for what comes back", room=room)
             free += self._aside(room)
             notes.append(say(": ").join([free, *self._shares()]))
@@ -203,7 +203,7 @@ class Reasons:
 
     def _shares(self) -> list[str]:
         """Where the tokens went that were free, in one text; none where that is not known."""
-        split, say, recall = self.taken, self.say, self.report.recall
+        split, say, recall = self.room, self.say, self.report.recall
         if split is None and recall is not None and recall.state == "looked" and recall.room:
             if (self.report.token_budget or 0) - self.report.token_used >= recall.room:
                 return [say("none of them was taken")]

@@ -158,7 +158,7 @@ def _costs(
     """What the inputs cost so far, with us and without, of the turns of which both can be said."""
     pairs = [
         (cost.sent, cost.untouched)
-        for _, cost in zip(turns, spent.costs.each, strict=False)
+        for _, cost in zip(turns, spent.costs.calls, strict=False)
         if cost.untouched is not None
     ]
     if not pairs:

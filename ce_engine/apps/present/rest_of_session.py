@@ -47,7 +47,7 @@ class Rest:
         message: as it is stored.
         fate: `quoted`, `quoted_part`, `left_out`, `later` or `elsewhere`.
         why: in sentences.
-        asked: id of the earlier question that it stands quoted before; `""` of none.
+        question_id: id of the earlier question that it stands quoted before; `""` of none.
         piece: its score, where it was looked at.
         tools: the calls that it asks for, in words.
     """
@@ -55,7 +55,7 @@ class Rest:
     message: Message
     fate: str
     why: str
-    asked: str = ""
+    question_id: str = ""
     piece: BroughtIn | PassedOver | None = None
     tools: Sequence[str] = ()
 

@@ -30,7 +30,7 @@ class Hit:
     Attributes:
         kind: `message`, `evidence` or `rule`.
         id: its id.
-        who: its role and author, or its source.
+        speaker: its role and author, or its source.
         before: what stands before the text.
         text: the text, as it is written there.
         after: what stands behind it.
@@ -40,7 +40,7 @@ class Hit:
 
     kind: str
     id: str
-    who: str
+    speaker: str
     before: str
     text: str
     after: str
@@ -56,8 +56,8 @@ class Hits:
     more: int = 0
 
     @classmethod
-    def of(cls, found: Sequence[Hit]) -> Hits:
-        ordered = sorted(found, key=lambda hit: not hit.is_whole)
+    def of(cls, hits: Sequence[Hit]) -> Hits:
+        ordered = sorted(hits, key=lambda hit: not hit.is_whole)
         return cls(ordered[:MOST], max(0, len(ordered) - MOST))
 
 

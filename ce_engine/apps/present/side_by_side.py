@@ -33,12 +33,12 @@ class Side:
     """A turn, made again, in its session."""
 
     replay: Replay
-    found: Explanation | None
+    explanation: Explanation | None
     links: Links
     keys: list[Key] = field(init=False)
     """Of the messages that went out, without what was put before them."""
     _messages: dict[str, Message] = field(init=False)
-    _stored: dict[Key, str] = field(init=False)
+    _message_ids: dict[Key, str] = field(init=False)
     _quoted: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class Side:
         self.keys = [self._key(part) for part in self.replay.sent.parts]
         until = self._until()
         earlier = ((name, m) for name, m in self._messages.items() if (m.seq or 0) <= until)
-        self._stored = {(m.role.value, _plain(_text_of(m))): name for name, m in earlier}
-        self._quoted = quoted_ids(self.found) if self.found is not None else set()
+        self._message_ids = {(m.role.value, _plain(_text_of(m))): name for name, m in earlier}
+        self._quoted = quoted_ids(self.explanation) if self.explanation is not None else set()
 
     def _until(self) -> int:
         """The place of the newest message that the turn knew."""
@@ -67,7 +67,7 @@ class Side:
 
     def fate(self, key: Key) -> str:
         """What became of a message that this turn does not send."""
-        name = self._stored.get(key)
+        name = self._message_ids.get(key)
         if name is None:
             return NOWHERE
         return QUOTED if name in self._quoted else LEFT_OUT
@@ -78,14 +78,14 @@ class Pair:
     """A message that went out of one turn, of the other, or of both.
 
     Attributes:
-        one: of the first turn.
+        first: of the first turn.
         other: of the second.
         texts: what went out of both, with what was put before it.
         pieces: what changes from the first to the second, where they are not the same.
         fate: of one that only one turn sends, what became of it in the other.
     """
 
-    one: SentPart | None
+    first: SentPart | None
     other: SentPart | None
     texts: tuple[str, str]
     pieces: Sequence[Piece] = ()
@@ -93,12 +93,12 @@ class Pair:
 
     @property
     def is_same(self) -> bool:
-        return None not in (self.one, self.other) and not self.pieces
+        return None not in (self.first, self.other) and not self.pieces
 
     @property
     def part(self) -> SentPart:
         """The message itself, of the first turn if that has it."""
-        part = self.one or self.other
+        part = self.first or self.other
         assert part is not None
         return part
 

@@ -84,7 +84,7 @@ class Timeline:
         reserve: tokens kept for the reply, above the budget.
         prefix: leading tokens like the call before, which may be cached.
         without: tokens that would have gone out without us; 0 where nobody can say.
-        given: messages that the app gave.
+        app_messages: messages that the app gave.
         left_out: messages of them that did not go out.
         moved: places of the turns in which the cut moved.
         marks: what deserves a look, by place.
@@ -100,7 +100,7 @@ class Timeline:
     reserve: list[int] = field(default_factory=list)
     prefix: list[int] = field(default_factory=list)
     without: list[int] = field(default_factory=list)
-    given: list[int] = field(default_factory=list)
+    app_messages: list[int] = field(default_factory=list)
     left_out: list[int] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
     marks: dict[int, list[str]] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Timeline:
             "reserve": self.reserve,
             "prefix": self.prefix,
             "without": self.without,
-            "given": self.given,
+            "given": self.app_messages,
             "left_out": self.left_out,
             "moved": self.moved,
             "marks": self.marks,
@@ -174,7 +174,7 @@ def _add(result: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -
     result.prefix.append(report.get("prefix_tokens_unchanged") or 0)
     without = report.get("untouched") or {}
     result.without.append(without.get("tokens", 0))
-    result.given.append(report.get("messages_in", 0))
+    result.app_messages.append(report.get("messages_in", 0))
     result.left_out.append(max(0, report.get("dropped", 0)) + report.get("orphans_removed", 0))
     if report.get("prefix_broken_by") == "cut":
         result.moved.append(place)

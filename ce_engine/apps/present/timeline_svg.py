@@ -44,7 +44,7 @@ def height(chart: Timeline) -> int:
 
 
 def drawing(
-    found: Timeline,
+    timeline: Timeline,
     say: Say = ENGLISH,
     name: str = "timeline",
     address: Callable[[int], str] | None = None,
@@ -52,13 +52,13 @@ def drawing(
     """The picture as SVG, which stretches to its place's width.
 
     Args:
-        found: what is drawn.
+        timeline: what is drawn.
         say: the language of the words in it.
         name: begins its ids, of which a page may have each once.
         address: of each turn, by its number, `""` for none: where no script opens it. With it every turn tells
             its figures where a pointer rests on it.
     """
-    turns, high = max(1, len(found)), height(found)
+    turns, high = max(1, len(timeline)), height(timeline)
     role = "img" if address is None else "group"  # of links, which an image has none
     alt = say("Tokens of each turn, by layer, against the budget")
     head = (
@@ -68,10 +68,10 @@ def drawing(
     parts = [
         head,
         f"<defs>{_hatch(name)}{_gaps(name)}</defs>",
-        *_bars(found, name),
-        *_list(found),
-        *_lanes(found),
-        *(_turns(found, address, high, say) if address is not None else ()),
+        *_bars(timeline, name),
+        *_list(timeline),
+        *_lanes(timeline),
+        *(_turns(timeline, address, high, say) if address is not None else ()),
         f'<rect class="here" width="1" y="0" height="{high}" fill="#000" fill-opacity="0"/>',
         "</svg>",
     ]
@@ -108,16 +108,16 @@ GAPS_UP_TO = 300
 """Turns in view between which a gap is seen; between more it would only make all of it paler."""
 
 
-def gutter(found: Timeline, say: Say = ENGLISH) -> str:
+def gutter(timeline: Timeline, say: Say = ENGLISH) -> str:
     """What stands beside the picture: the scale, and the names of what is drawn."""
-    high, most = height(found), scale(found)
+    high, most = height(timeline), scale(timeline)
     texts = [
         _label(MARK + BARS - BARS * step // GRID, short(most * step // GRID))
         for step in range(1, GRID + 1)
     ]
     top = MARK + BARS + GAP
-    texts.append(_label(top, short(max(found.given, default=0))))
-    names = _tracks(found)
+    texts.append(_label(top, short(max(timeline.app_messages, default=0))))
+    names = _tracks(timeline)
     top += LIST + GAP
     for place, lane in enumerate(names):
         texts.append(_label(top + place * TRACK + TRACK / 2, line(lane or say("(main line)"), 11)))
@@ -208,8 +208,8 @@ _THIN = 'vector-effect="non-scaling-stroke"'
 
 def _list(chart: Timeline) -> Iterator[str]:
     """The app's own list in messages, and how far the cut reaches into it."""
-    most, floor = max([*chart.given, 1]), MARK + BARS + GAP + LIST
-    shape = _area(chart.given, most, LIST, floor)
+    most, floor = max([*chart.app_messages, 1]), MARK + BARS + GAP + LIST
+    shape = _area(chart.app_messages, most, LIST, floor)
     yield f'<path class="given" d="{shape}" fill="#2563eb" fill-opacity=".35"/>'
     if any(chart.left_out):
         shape = _area(chart.left_out, most, LIST, floor)

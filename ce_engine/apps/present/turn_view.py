@@ -49,9 +49,9 @@ class Row:
         tokens: as it went out, else what it would have cost.
         message: as it is stored; `None` of a system message, which never is, and of a text put in.
         text: what the app gave, as it is stored, redacted.
-        sent: what went out; `""` where it is the same text or none.
+        sent_text: what went out; `""` where it is the same text or none.
         pieces: the difference between both, where there is one.
-        asked: the tool calls that it asks for, in words.
+        calls: the tool calls that it asks for, in words.
         score: how relevant it was to the question, where that was looked at.
         why: in a sentence, what became of it.
         passed_over: why it was not brought back, where it was looked at.
@@ -74,9 +74,9 @@ class Row:
     why: str = ""
     not_recalled: str = ""
     text: str = ""
-    sent: str = ""
+    sent_text: str = ""
     pieces: list[Piece] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     passed_over: PassedOver | None = None
     brought_in: BroughtIn | None = None
     stands_before: str = ""
@@ -108,12 +108,12 @@ class Row:
     @property
     def is_gone(self) -> bool:
         """Whether there was a text that is not there any more."""
-        content = self.text or self.asked or self.attachments
+        content = self.text or self.calls or self.attachments
         return self.message is not None and not content and self.role is not Role.SYSTEM
 
     def has(self, text: str) -> bool:
         """Whether a text stands in it, whatever the case of its letters."""
-        texts = [self.text, self.sent, *self.asked, *self.attachments]
+        texts = [self.text, self.sent_text, *self.calls, *self.attachments]
         return any(text.casefold() in candidate.casefold() for candidate in texts)
 
 
@@ -217,7 +217,7 @@ def exact_reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
     newest = max((n for n, row in enumerate(rows) if row.message is not None), default=-1)
     stays = [n for n, row in enumerate(rows) if row.reason == NEVER_OUT]
     question = max((n for n in stays if rows[n].role is Role.USER), default=-1)
-    results = [n for n in stays if n > question and (rows[n].asked or rows[n].role is Role.TOOL)]
+    results = [n for n in stays if n > question and (rows[n].calls or rows[n].role is Role.TOOL)]
     exact = dict.fromkeys(results, "newest_results") | {newest: "newest", question: "question"}
     return [
         (KEPT, exact.get(n, row.reason[1])) if row.reason == NEVER_OUT else row.reason
@@ -303,19 +303,19 @@ def _row(
     message = messages.get(name)
     row = Row(part.index, part.role, part.action, reason_of(part, fates), part.tokens, message)
     if message is not None:
-        row.text, row.asked = message.content, links.render_calls(message, say)
+        row.text, row.calls = message.content, links.render_calls(message, say)
         row.attachments = [attachment_words(item, say) for item in message.attachments or ()]
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
         row.has_failed = message.role is Role.TOOL and links.has_failed(message, row.evidence)
     if part.action in ("shortened", "extended", "restored") and part.content != row.text:
         # Of a system message, which is never stored, only what we put into it is there.
-        row.sent = part.content
+        row.sent_text = part.content
         if part.role is Role.SYSTEM:
-            row.sent = said_of_rules(part.content.strip(), say)
-        row.pieces = difference(row.text, row.sent)
+            row.sent_text = said_of_rules(part.content.strip(), say)
+        row.pieces = difference(row.text, row.sent_text)
     elif part.action == "injected":
-        row.sent = said_of_rules(part.content, say)
+        row.sent_text = said_of_rules(part.content, say)
     row.passed_over, row.brought_in = passed_over.get(name), brought_in.get(name)
     return row
 

@@ -96,7 +96,7 @@ class _Session:
     document: SessionDocument
     turns: Sequence[TurnRow]
     links: Links
-    found: Timeline
+    timeline: Timeline
     spent: SessionCosts
     say: Say
 
@@ -113,7 +113,7 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
     dearer = {dearer_turn.turn for dearer_turn in spent.dearer_turns(say)}
     chart = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
     session = _Session(reader, scope, document, turns, links, chart, spent, say)
-    full = full_places(session.found)
+    full = full_places(session.timeline)
     turn_values = [await _turn(session, place, full, step) for place in _detail_places(session)]
     return _rendered(session, turn_values)
 
@@ -143,7 +143,7 @@ async def _turn(
         "report": report,
         "damaged": damaged_fields(row),
         "layers": [(n, say(TITLES[n]), t[0]) for n, t in row_chart.layers.items() if t[0]],
-        "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
+        "marks": [(say(MARKS[m]), m in BAD) for m in session.timeline.marks.get(place, ())],
         "reasons": list(report_lines(report, say)) if report else [],
         "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
         if report
@@ -178,12 +178,12 @@ def _rendered(session: _Session, turn_values: list[dict[str, Any]]) -> str:
         **_words(say),
         "scope": scope,
         "document": document,
-        "found": session.found,
+        "found": session.timeline,
         "told": turn_values,
         "first": first,
         "styles": Markup(styles),  # noqa: S704 - our own files
-        "svg": Markup(drawing(session.found, say, address=address)),  # noqa: S704 - escaped in it
-        "gutter": Markup(gutter(session.found, say)),  # noqa: S704
+        "svg": Markup(drawing(session.timeline, say, address=address)),  # noqa: S704 - escaped in it
+        "gutter": Markup(gutter(session.timeline, say)),  # noqa: S704
         "sums": spent.figures,
         "amounts": spent.sums,
         "saved_share": saved_share,

@@ -113,9 +113,9 @@ class Access:
             return True
         return self.host in ANYWHERE and _is_address(name)
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, text: str) -> bool:
         """Compare in constant time."""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(text.encode(), self.token.encode())
 
 
 def _name_of(header: str) -> str:

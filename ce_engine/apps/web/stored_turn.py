@@ -70,7 +70,7 @@ class MadeAgain:
     """A turn made again, or why it could not be."""
 
     replay: Replay | None = None
-    found: Explanation | None = None
+    why: Explanation | None = None
     problem: str = ""
 
 
@@ -81,7 +81,7 @@ async def made_again(reader: Reader, record: StoredTurn, say: Say) -> MadeAgain:
         async with asyncio.timeout(SECONDS):
             again.replay = await engine.replay(record.scope, record.row.turn_id)
             with suppress(ContextEngineError):
-                again.found = await engine.explain(record.scope, record.row.turn_id)
+                again.why = await engine.explain(record.scope, record.row.turn_id)
     except TimeoutError:
         again.problem = "slow"
     except ContextEngineError as error:

@@ -53,26 +53,26 @@ class Costs:
 
     Attributes:
         prices: the table that was used.
-        each: of the calls, in their order.
+        calls: what single calls cost, in their order.
         sent: inputs that the app's calls sent.
         compared: those of them of which can be said what they would have been without us.
         untouched: what these would have cost.
         answers: what came back to the app.
         own: calls that the engine made itself.
-        lost: what single calls cost more than without us, by cause.
+        losses: what single calls cost more than without us, by cause.
         apart: calls that cannot be compared.
         by_talk: calls that are compared with sending the whole talk.
         estimated: calls whose usage nobody told: their answers are our count.
     """
 
     prices: PriceTable
-    each: Sequence[CallCost]
+    calls: Sequence[CallCost]
     sent: float
     compared: float
     untouched: float
     answers: float
     own: float
-    lost: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
     apart: int = 0
     by_talk: int = 0
     estimated: int = 0
@@ -135,7 +135,7 @@ def costs(calls: Sequence[CallRecord], prices: PriceTable) -> Costs:
         untouched=math.fsum(cost.untouched or 0.0 for _, cost in compared),
         answers=math.fsum(cost.answer for _, cost in app_costs),
         own=own,
-        lost=dict(sorted(sums.items(), key=lambda pair: -pair[1])),
+        losses=dict(sorted(sums.items(), key=lambda pair: -pair[1])),
         apart=len(app_costs) - len(compared),
         by_talk=sum(call.beside == "talk" for call, _ in compared),
         estimated=sum(call.estimated for call, _ in app_costs),

@@ -293,7 +293,7 @@ def _beside(calls: Sequence[CallRecord], table: PriceTable) -> EngineCosts:
         answers=totals.answers,
         apart=totals.apart,
         apart_sent=totals.sent - totals.compared,
-        dearer=sum(cost.is_dearer for cost in totals.each),
+        dearer=sum(cost.is_dearer for cost in totals.calls),
     )
 
 

@@ -68,19 +68,19 @@ class LaneHistory:
         ]
 
     def pieces(
-        self, before: int, known: int, without: Iterable[int], decided: Mapping[int, Fate]
+        self, before: int, newest: int, without: Iterable[int], decided: Mapping[int, Fate]
     ) -> Iterator[tuple[int, int, Fate]]:
         """What was brought in, as neighbours in the list, with what was decided on them.
 
         Args:
             before: only talks that began before this entry.
-            known: the newest entry that was there.
+            newest: the newest entry that was there.
             without: roots of talks that were under way.
             decided: by positions, on each and those behind it; nothing came in before the first of them.
         """
         marks = sorted(decided)
-        stop = bisect_left(self.roots, min(before, known + 1))
-        for begin, end in self._there(marks[0] if marks else stop, stop, known, without):
+        stop = bisect_left(self.roots, min(before, newest + 1))
+        for begin, end in self._there(marks[0] if marks else stop, stop, newest, without):
             inner = marks[bisect_right(marks, begin) : bisect_left(marks, end)]
             for start, finish in zip((begin, *inner), (*inner, end), strict=True):
                 fate = decided[marks[bisect_right(marks, start) - 1]]

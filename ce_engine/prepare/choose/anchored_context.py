@@ -78,9 +78,9 @@ class HeldPins:
         ]
         return [*stays, *self._left]
 
-    def leave(self, gone: Mapping[str, str]) -> None:
+    def leave(self, reasons: Mapping[str, str]) -> None:
         """Leave out what stands before messages that do not go out: why, by their ids."""
-        for name in gone.keys() & self.costs.keys():
+        for name in reasons.keys() & self.costs.keys():
             tokens, refs = self.costs.pop(name), self.pins.pop(name).refs
             decided_ids = {decision.block_id for decision in self._left}
             decided_ids |= self.ids
@@ -88,7 +88,7 @@ class HeldPins:
                 PruneDecision(
                     block_id=ref,
                     action="dropped",
-                    reason=gone[name],
+                    reason=reasons[name],
                     token_estimate=tokens // len(refs),
                 )
                 for ref, _ in refs

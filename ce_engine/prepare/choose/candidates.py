@@ -81,12 +81,12 @@ class Withheld:
 class RoomShares:
     """Where the tokens go that are free for what comes back; all but `parts` add up to them.
 
-    `around`: the words around quotes; `taken`: by so many `pieces`; `left` is below 0 where there were fewer than
+    `around`: the words around quotes; `for_pieces`: for so many `pieces`; `left` is below 0 where there were fewer than
     `around`. `parts`: of pieces whose best sentences did not fit, by id, what those need and what was left then.
     """
 
     around: int
-    taken: int
+    for_pieces: int
     pieces: int
     left: int
     withheld: Withheld
@@ -101,7 +101,7 @@ class Nomination:
     of each of the others why it is not among them; after `tell`, of all.
     """
 
-    chosen: list[tuple[Candidate, ContextBlock]]
+    choices: list[tuple[Candidate, ContextBlock]]
     left: int
     missed: bool = False
     excerpts: set[str] = field(default_factory=set)
@@ -113,8 +113,8 @@ class Nomination:
     @property
     def shares(self) -> RoomShares:
         """Where the tokens went."""
-        tokens = sum(block.token_estimate for _, block in self.chosen)
-        count, left = len(self.chosen), self.left
+        tokens = sum(block.token_estimate for _, block in self.choices)
+        count, left = len(self.choices), self.left
         return RoomShares(self.around, tokens, count, left, self.withheld, self.parts)
 
     def take(self, candidate: Candidate, cost: int, *, is_part: bool) -> None:
@@ -123,7 +123,7 @@ class Nomination:
             self.excerpts.add(candidate.id)
             self.missed = True
         self.left -= cost
-        self.chosen.append((candidate, candidate_block(candidate, cost)))
+        self.choices.append((candidate, candidate_block(candidate, cost)))
 
     def miss(self, decision: PruneDecision) -> None:
         """Leave one out that had no room."""
@@ -207,7 +207,7 @@ class SentenceChooser:
         return short
 
     def _cost(self, candidate: Candidate) -> int:
-        return cost_of(candidate, self.sources, self.locale, known=False)
+        return cost_of(candidate, self.sources, self.locale, is_whole=False)
 
     def _of(self, whole: Candidate, chars: int) -> Candidate:
         """Some sentences; the beginning of one that is too long says nothing again."""
@@ -219,7 +219,7 @@ class SentenceChooser:
             whole,
             snippet=replace(whole.snippet, text=some_of(text, part) if part else text[:chars]),
             sentences=part,
-            stored=whole.stored and bool(part),
+            is_stored=whole.is_stored and bool(part),
         )
 
 
@@ -257,12 +257,12 @@ def nominate(
         seen.add(text)
         has_room = must or nomination.left > FRAMING
         # The best of all goes in as far as it fits, rather than a worse one or none.
-        room = 0 if nomination.chosen else left - headings.cost(day_told(whole.snippet))
+        room = 0 if nomination.choices else left - headings.cost(day_told(whole.snippet))
         may_be_cut = has_room and not (must or whole.snippet.says_all)
         is_excerpt = may_be_cut and shorter.is_long(whole, room)
         candidate = shorter.fitting(whole, room or left) if is_excerpt else whole
-        has_room &= candidate.stored or not (stays and whole.stored)
-        cost = cost_of(candidate, sources, locale, known=not is_excerpt) if has_room else 0
+        has_room &= candidate.is_stored or not (stays and whole.is_stored)
+        cost = cost_of(candidate, sources, locale, is_whole=not is_excerpt) if has_room else 0
         day = day_told(candidate.snippet) if 0 < cost <= nomination.left else ""
         cost += headings.cost(day)
         if not has_room or (cost > nomination.left and not must):
@@ -354,15 +354,15 @@ def not_looked_at(
 def with_text(candidate: Candidate, text: str) -> Candidate:
     """The candidate with another text: for this call alone."""
     snippet = replace(candidate.snippet, text=text, says_all=False)
-    return replace(candidate, snippet=snippet, stored=False)
+    return replace(candidate, snippet=snippet, is_stored=False)
 
 
 def cost_of(
-    candidate: Candidate, sources: CandidateSources, locale: Locale, *, known: bool = True
+    candidate: Candidate, sources: CandidateSources, locale: Locale, *, is_whole: bool = True
 ) -> int:
-    """Tokens of a candidate's line; counted once where it is stored and is `known` to be whole."""
+    """Tokens of a candidate's line; counted once where it is stored and `is_whole`."""
     snippet = candidate.snippet
-    name = f"{candidate.id} {snippet.evidence_id}" if candidate.stored and known else ""
+    name = f"{candidate.id} {snippet.evidence_id}" if candidate.is_stored and is_whole else ""
     cost = sources.costs.get(name)
     if cost is None:
         cost = sources.count(f"{snippet_line(snippet, locale)}\n")
@@ -390,7 +390,7 @@ def pin_of(
         today: the day of the message that it stands before.
         steps: those of this turn that are left out: of each the evidence of its results.
     """
-    stored_candidates = [candidate for candidate in candidates if candidate.stored]
+    stored_candidates = [candidate for candidate in candidates if candidate.is_stored]
     if not (stored_candidates or steps):
         return None
     snippets = [candidate.snippet for candidate in stored_candidates]
@@ -413,7 +413,9 @@ def parted(
     """What will stay before the question, if one can be made, and what is for this call alone, by time."""
     ordered = sorted(candidates, key=lambda candidate: (candidate.snippet.at, candidate.order))
     pin = make(ordered) if make is not None else None
-    return pin, [candidate.snippet for candidate in ordered if pin is None or not candidate.stored]
+    return pin, [
+        candidate.snippet for candidate in ordered if pin is None or not candidate.is_stored
+    ]
 
 
 def goes_back(
@@ -509,8 +511,8 @@ def with_results(
 
     The best are one of each kind, for their scores do not compare, the shorter first. Of the `candidates`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
     """
-    notes = [c for c in settled if not c.stored]
-    others = [c for c in settled if c.stored]
+    notes = [c for c in settled if not c.is_stored]
+    others = [c for c in settled if c.is_stored]
     rest = (c for c in others if c.snippet.kind != "assistant")
     out = {candidate.id for candidate in candidates} - {candidate.id for candidate in settled}
     firsts = (

@@ -63,7 +63,7 @@ class _Claim:
     plain: str
     source: tuple[str, str, str]
     about: Mapping[str, str]
-    named: bool = False
+    is_named: bool = False
     """The field says itself what it speaks of: a declared one, or one inside a named object."""
 
     def disputes(self, other: _Claim) -> bool:
@@ -82,7 +82,7 @@ class _Claim:
             if other_value is not None and other_value != value:
                 return False
             shared = shared or other_value is not None
-        return self.named or shared
+        return self.is_named or shared
 
 
 def settle_conflicts(
@@ -152,20 +152,22 @@ def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
         declared = evidence.metadata.get("field")
         if isinstance(declared, str) and declared:
             value = str(evidence.metadata.get("value", evidence.content))
-            claims_by_field[declared].append(_claim(evidence, value, {}, named=True))
+            claims_by_field[declared].append(_claim(evidence, value, {}, is_named=True))
             continue
         fields = _fields(evidence.content)
         about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
         for name, value in fields.items():
-            claims_by_field[name].append(_claim(evidence, value, about, named=name.count(".") > 1))
+            claims_by_field[name].append(
+                _claim(evidence, value, about, is_named=name.count(".") > 1)
+            )
     return claims_by_field
 
 
-def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, named: bool) -> _Claim:
+def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, is_named: bool) -> _Claim:
     """A claim with what is compared of it, made once: it is compared with many."""
     evidence_source = evidence.source
     source = (str(evidence_source.kind), evidence_source.name, evidence_source.uri)
-    return _Claim(evidence, value, _plain(value), source, about, named)
+    return _Claim(evidence, value, _plain(value), source, about, is_named)
 
 
 def _fields(content: str) -> dict[str, str]:

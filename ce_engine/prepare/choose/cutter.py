@@ -211,34 +211,34 @@ class Cutter:
         cost = sum(cost_of(candidate, self.sources, self.config.locale) for candidate in candidates)
         return max(0, min(room - cost, int(room * self.policy.low_water)) - cut.tokens)
 
-    def refill(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
+    def refill(self, cut: Cut, room: int, hits: Sequence[Candidate]) -> int:
         """Tokens that may come back for a question that does not go back: filled up, a new cut would not last.
 
         The best few messages have room all the same, and what is no message: nobody else has a copy of it. A line that
         is cut for the first time may be all that is ever asked.
         """
-        is_talk = all(candidate.id.startswith(MESSAGE) for candidate in found)
+        is_talk = all(candidate.id.startswith(MESSAGE) for candidate in hits)
         if self.policy is not CHAT or not cut.moved or not is_talk or not self.was_cut:
             return room
-        least = cost_together(found[:ALWAYS], self.sources, self.config.locale)
+        least = cost_together(hits[:ALWAYS], self.sources, self.config.locale)
         return max(int(room * self.policy.low_water) - cut.tokens, least)
 
     def affordable(
         self,
         cut: Cut,
-        found: Sequence[Candidate],
+        hits: Sequence[Candidate],
         left: int,
-        named: Sequence[Candidate],
+        matches: Sequence[Candidate],
         *,
         goes_back: bool,
     ) -> int:
         """Of the tokens that are `left`, those that earlier messages may take: what is saved, less what a new cut costs.
 
-        What is `named` exactly may come back all the same, and the best few; these in debt as long as a tenth of the
+        `matches` may come back all the same, and the best few; these in debt as long as a tenth of the
         room stays free, for else the next turn ends the prefix, and fewer where the question goes on. What is no
         message has no bound: nobody else has a copy of it.
         """
-        credit, is_talk = self.credit, all(candidate.id.startswith(MESSAGE) for candidate in found)
+        credit, is_talk = self.credit, all(candidate.id.startswith(MESSAGE) for candidate in hits)
         if credit is None or not is_talk:
             return left
         credit -= cut.tokens + self.held.tokens if cut.moved else 0
@@ -248,11 +248,11 @@ class Cutter:
             else self.policy.nearest_behind_cut
         )
         few = self.policy.nearest if credit > 0 else in_debt
-        least = cost_together(found[:few], self.sources, self.config.locale)
+        least = cost_together(hits[:few], self.sources, self.config.locale)
         if self.in_debt:
             least = min(least, left - int(self.budget * FREED))
-        if named:
-            least = max(least, cost_together(named, self.sources, self.config.locale))
+        if matches:
+            least = max(least, cost_together(matches, self.sources, self.config.locale))
         return min(left, max(credit, least))
 
     def can_move(self, cut: Cut) -> bool:
@@ -284,7 +284,7 @@ class Cutter:
 
     def is_full(self, cut: Cut, room: int) -> bool:
         """Whether a cut that stands leaves less than a question of an agent has of the room."""
-        return cut.stands and cut.tokens + self.held.tokens > room * (1 - self.policy.asked)
+        return cut.stands and cut.tokens + self.held.tokens > room * (1 - self.policy.share)
 
     def returns(self, cut: Cut, room: int, *, begins: bool) -> int:
         """Tokens that may come back of what is cut: for agents so few that another cut does not follow soon.
@@ -296,7 +296,7 @@ class Cutter:
         back = self._returned(cut, room) if cut.moved else 0.0
         if self.goes_on:
             back = room * (1 - self.policy.free) - cut.tokens
-        return max(int(back) - self.held.tokens, int(room * self.policy.asked) if begins else 0)
+        return max(int(back) - self.held.tokens, int(room * self.policy.share) if begins else 0)
 
     def worth(self, results: Sequence[Candidate], left: int, room: int, *, begins: bool) -> int:
         """Of the tokens that are `left`, those that results are worth, by how many of them calls took arguments from.
@@ -305,7 +305,7 @@ class Cutter:
         """
         used = PRIOR + sum(result.score > 0 for result in results)
         share = used / (PRIOR + len(results)) / USED
-        least = int(room * self.policy.asked) if begins else 0
+        least = int(room * self.policy.share) if begins else 0
         return min(left, max(least, int(left * max(UNUSED, share))))
 
     def _returned(self, cut: Cut, room: int) -> float:

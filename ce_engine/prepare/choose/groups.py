@@ -51,11 +51,11 @@ class Groups:
             self.short(item)[1] if item.is_tool_result else item.tokens for item in group.items
         )
 
-    def blocks(self, kept: Sequence[int]) -> list[ContextBlock]:
+    def blocks(self, positions: Sequence[int]) -> list[ContextBlock]:
         """The groups at these positions as blocks."""
         groups = self.out.line.groups
-        self._positions = {groups[position].anchor: position for position in reversed(kept)}
-        return conversation_blocks(self.out.line, kept, self.cost, self._text)
+        self._positions = {groups[position].anchor: position for position in reversed(positions)}
+        return conversation_blocks(self.out.line, positions, self.cost, self._text)
 
     def price(self, block: ContextBlock) -> int:
         """Tokens of a group with the text of its block; of one that cannot be shorter those that it has."""
@@ -84,10 +84,10 @@ class Groups:
                 for item in group.items:
                     yield sources.text(item) if item.n is None else sources.message_of(item).content
 
-    def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
+    def prune(self, positions: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""
         out, unasked = self.out, ""
-        for position in kept:
+        for position in positions:
             group, cost = out.line.groups[position], self.cost(position)
             fate = fates[group.anchor]
             decision = fate.decision

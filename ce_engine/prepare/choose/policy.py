@@ -18,7 +18,7 @@ class CutPolicy:
         most: share of the room that may be taken by what is brought back, where a cut begins anew.
         free: share of the room that a cut leaves free which goes on where the one before ended.
         lossless: share of the room that must be free where nothing but the forms of results changes.
-        asked: share of the room that a new question may take for what it needs, whatever else is there.
+        share: share of the room that a new question may take for what it needs, whatever else is there.
         may_go_back: of the score of the nearest of the newest messages, what another one needs so that a question may
             go back to it.
         filled: of the room that is free, what such a question may take.
@@ -35,7 +35,7 @@ class CutPolicy:
     most: float = 1.0
     free: float = 0.0
     lossless: float = 0.0
-    asked: float = 1.0
+    share: float = 1.0
     may_go_back: float = 0.75
     filled: float = 0.75
     refilled: float = 0.5
@@ -56,7 +56,7 @@ TOOLS = CutPolicy(
     most=0.42,
     free=0.25,
     lossless=0.4,
-    asked=0.1,
+    share=0.1,
     near=1.2,
 )
 """An agent with tools: many calls a question, all behind the same prefix. What is cut comes back as values, for later

@@ -54,7 +54,7 @@ def stand(
     materials: Sequence[Material],
     *,
     room: int | None,
-    said: int,
+    size: int,
     most: int,
     budget: BudgetConfig,
     sections: Sections,
@@ -63,14 +63,14 @@ def stand(
 ) -> StandingContext:
     """Choose among the materials of all sections but the facts, and render them.
 
-    With room for all of it and what was `said`, all goes in that the pruner lets in. Else the layers'
+    With room for all of it and `size`, all goes in that the pruner lets in. Else the layers'
     shares bind: settings go by their score, the lowest first; rules as `_Standing` has it. What
     must be kept stays in any case.
 
     Args:
         materials: in the order of their sources.
         room: tokens for messages and materials together; `None` is no limit.
-        said: tokens of the line's messages.
+        size: tokens of the line's messages.
         most: tokens that all sections together may have, whatever the shares say: beside what may
             never be left out. Only what must be kept goes beyond.
         budget: shares and minima of the layers.
@@ -82,12 +82,12 @@ def stand(
     if not standing:
         return StandingContext()
     choice = _Standing(standing, sections, chooser, near)
-    needs = {Layer.IMMEDIATE: said}
+    needs = {Layer.IMMEDIATE: size}
     for material in standing:
         layer = LAYERS[material.section]
         needs[layer] = needs.get(layer, 0) + choice.costs[material.id]
     allotted = needs if room is None else shares(room, budget, needs)
-    allotted = {**allotted, Layer.IMMEDIATE: needs[Layer.IMMEDIATE] - said}  # the cut makes room
+    allotted = {**allotted, Layer.IMMEDIATE: needs[Layer.IMMEDIATE] - size}  # the cut makes room
     choice.choose(allotted)
     result = choice.within(most)
     over = room is not None and needs.get(Layer.RULES, 0) > share(Layer.RULES, room, budget)

@@ -32,17 +32,17 @@ STANDING = ("noted__context", "experience__context", "compression__context")
 class InputTexts(NamedTuple):
     """What is brought in, as it goes out: `rules` in the system's message, the others as quoted data.
 
-    `first` stands before the first message of a person that goes out, `asked` before the query.
+    `first` stands before the first message of a person that goes out, `before_query` before the query.
     """
 
     rules: str
     first: str
-    asked: str
+    before_query: str
 
     @property
     def quotes(self) -> int:
         """How many quotes there are."""
-        return bool(self.first) + bool(self.asked)
+        return bool(self.first) + bool(self.before_query)
 
 
 NO_TEXTS = InputTexts("", "", "")
@@ -123,13 +123,13 @@ def compose(
     first = _place(checkpoint_messages, lambda piece: piece.is_said)
     loose = [
         text
-        for text, at in ((contexts.first, first), (contexts.asked, query_position))
+        for text, at in ((contexts.first, first), (contexts.before_query, query_position))
         if text and at is None
     ]
     if loose:
         steps.append(Insert("\n\n".join(loose), Layer.RETRIEVED, tuple(block_ids), Role.USER))
-    if contexts.asked and query_position is not None:
-        before[query_position] += f"{contexts.asked}\n\n"
+    if contexts.before_query and query_position is not None:
+        before[query_position] += f"{contexts.before_query}\n\n"
     if contexts.first and first is not None:
         before[first] = f"{contexts.first}\n\n{before[first]}"
     return steps + [_step(*pair) for pair in zip(checkpoint_messages, before, strict=True)]

@@ -26,13 +26,13 @@ class Sections:
         self._config = config
         self._fence = count(quote("|", config.locale))
 
-    def text(self, name: str, found: Sequence[Material]) -> str:
+    def text(self, name: str, items: Sequence[Material]) -> str:
         """A section's text; constraints have a form of their own (D-06), and rules are no data."""
         locale = self._config.locale
         if name not in SYSTEM:
-            return section(name, found, locale)
-        constraints = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
-        return rules(constraints, [m.text for m in found if m.source != CONSTRAINTS], locale)
+            return section(name, items, locale)
+        constraints = render_constraints([m.text for m in items if m.source == CONSTRAINTS], locale)
+        return rules(constraints, [m.text for m in items if m.source != CONSTRAINTS], locale)
 
     def around(self, contexts: Mapping[str, str]) -> int:
         """What the places where contexts go out cost beside their text."""

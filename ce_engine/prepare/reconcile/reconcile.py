@@ -106,7 +106,7 @@ def reconcile(
     *,
     agent: str = "",
     lane_key: str = "",
-    known: Sequence[int | None] = (),
+    prefix: Sequence[int | None] = (),
     line: Sequence[int] = (),
     flags: ReconcileFlags = NO_FLAGS,
     same_answer: Callable[[int, int], bool] | None = None,
@@ -118,7 +118,7 @@ def reconcile(
         incoming: the host's list.
         agent: who makes the call, where the framework names agents.
         lane_key: the framework's own name of the line of conversation.
-        known: positions of the leading messages, system messages included, where the caller knows
+        prefix: positions of the leading messages, system messages included, where the caller knows
             them from an earlier result: the same objects with the same content. They are compared
             with the log and change the cost, never the answer.
         line: the indexes of those of them that are neither instructions nor results, as an earlier
@@ -127,13 +127,13 @@ def reconcile(
         same_answer: `(n, i)` -> whether answer `i` of the list is recorded answer `n` as the host
             rewrote it; asked where neither fingerprint decides.
     """
-    start = len(known) if line else 0
+    start = len(prefix) if line else 0
     matcher = Matcher(log, incoming, ListReader(agent, lane_key, same_answer), start, line)
-    begins = matcher.at[: bisect_left(matcher.at, len(known))]
-    places = cast("list[int]", [*map(known.__getitem__, begins)])  # instructions alone have none
+    begins = matcher.at[: bisect_left(matcher.at, len(prefix))]
+    places = cast("list[int]", [*map(prefix.__getitem__, begins)])  # instructions alone have none
     alignment = Alignment(matcher, places, new_conversation=flags.new_conversation)
     NewestTurn(alignment, flags)
-    reconciliation = _Assembly(alignment, known).found
+    reconciliation = _Assembly(alignment, prefix).found
     reconciliation.line = matcher.at
     reconciliation.lane = _lane(log, reconciliation)
     if not flags.new_conversation:

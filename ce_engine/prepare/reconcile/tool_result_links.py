@@ -29,22 +29,22 @@ class ToolResultLinks:
         self._counts: dict[int, tuple[Counter[str | None], Counter[str | None]]] = {}
 
     def match(
-        self, m: IncomingMessage, own: int | None, asked: Sequence[str], below: int | None
+        self, m: IncomingMessage, own: int | None, call_ids: Sequence[str], below: int | None
     ) -> tuple[int, int | None]:
         """The entry that result `m` is, or `NEW`, and the call that it answers, if that is known.
 
         Args:
             m: the result.
             own: the stored message before it in the list.
-            asked: the ids of the calls of that message, as the list has them: they may have changed.
+            call_ids: the ids of the calls of that message, as the list has them: they may have changed.
             below: the next stored message of the line.
         """
         call, ids = own, {m.call_id}
-        is_orphan = call is None or (m.call_id is not None and m.call_id not in asked)
+        is_orphan = call is None or (m.call_id is not None and m.call_id not in call_ids)
         if is_orphan or call is None:
             call = self.log.caller(m.call_id) if below is None else None
         else:
-            ids.add(self._stored_id(call, m.call_id, asked))
+            ids.add(self._stored_id(call, m.call_id, call_ids))
         n = self._find(m, call, ids, below)
         if n != NEW:
             self._used.add(n)

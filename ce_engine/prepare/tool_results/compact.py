@@ -70,7 +70,7 @@ class ResultTexts:
         calls: the calls that a message asks for, in their order.
         evidence: that a result can be fetched by; `""` if none.
         is_media: whether a result has more than text.
-        given: by host index, where the text that a result was settled by is not stored.
+        forms: by host index, where the text that a result was settled by is not stored.
     """
 
     former: FormMaker
@@ -78,7 +78,7 @@ class ResultTexts:
     calls: Callable[[MessageItem], Sequence[ToolRequest]]
     evidence: Callable[[MessageItem], str]
     is_media: Callable[[MessageItem], bool]
-    given: Mapping[int, ArchivedForm] = field(default_factory=dict)
+    forms: Mapping[int, ArchivedForm] = field(default_factory=dict)
 
 
 def assemble_compact(
@@ -143,7 +143,7 @@ class _Settling:
         text = self.results.text(item)
         result = Result(item.key, item.n, text, call, self.results.evidence(item))
         is_plain = not (item.error or item.more_call_ids or self.results.is_media(item))
-        archived_form = self.results.given.get(item.index) if item.index is not None else None
+        archived_form = self.results.forms.get(item.index) if item.index is not None else None
         if is_open and is_plain and result.is_plain:
             form = (
                 self._form(result) if archived_form is None else self._again(result, *archived_form)

@@ -128,12 +128,12 @@ class ResultFacts:
 
 @dataclass(frozen=True, slots=True)
 class FormMaker:
-    """Makes the forms of results; each is made once and `known` from then on.
+    """Makes the forms of results; each is made once and in `cache` from then on.
 
     Attributes:
         count: tokens of a text.
         question: what a result was asked for: the words that its lines are chosen by.
-        known: what was made before, for one counter and language.
+        cache: what was made before, for one counter and language.
     """
 
     locale: Locale
@@ -141,7 +141,7 @@ class FormMaker:
     terms: Callable[[str], Sequence[str]]
     question: Callable[[int], str]
     fetches: bool
-    known: MutableMapping[tuple[Any, ...], tuple[int, Any]]
+    cache: MutableMapping[tuple[Any, ...], tuple[int, Any]]
 
     def facts(self, result: Result) -> ResultFacts:
         return self._once((result.n, self.fetches), (result.text,), lambda: self._facts(result))
@@ -208,9 +208,9 @@ class FormMaker:
         )
 
     def _once(self, key: tuple[Any, ...], of: tuple[str, ...], make: Callable[[], T]) -> T:
-        entry, mark = self.known.get(key), hash(of)
+        entry, mark = self.cache.get(key), hash(of)
         if entry is None or entry[0] != mark:
-            entry = self.known[key] = mark, make()
+            entry = self.cache[key] = mark, make()
         value: T = entry[1]
         return value
 

@@ -170,7 +170,7 @@ def changed(
     change = _begin(scope, old, writes, now, secret())
     for write in writes:
         change.run(scope, write)
-    state = change.kept
+    state = change.state
     removed, cleared = change.removed, change.cleared
     done = PutResult(success=True, version=state.head.version, removed=removed, cleared=cleared)
     return state, done
@@ -197,7 +197,7 @@ def _begin(
         state,
         keys,
         lambda: session_key(secret, salt, scope),
-        made=new and creation is None,
+        is_maker=new and creation is None,
         now=now,
     )
 
@@ -219,10 +219,10 @@ def _begin_life(
 class SessionChange:
     """One group on its way into a session's draft."""
 
-    kept: StoredSession
+    state: StoredSession
     keys: ChainKeys
     session_key: Callable[[], bytes]
-    made: bool
+    is_maker: bool
     """The group itself made the session, without being told to."""
     now: str
     removed: dict[str, int] = field(default_factory=dict)
@@ -231,19 +231,19 @@ class SessionChange:
     def run(self, scope: Scope, write: Write) -> None:
         match write:
             case ReplaceDocument(document, fields):
-                row_rules.check_there(scope, self.made and fields is not None)
+                row_rules.check_there(scope, self.is_maker and fields is not None)
                 self._replace(document, fields)
             case DeleteSession(event):
-                row_rules.check_there(scope, self.made)
+                row_rules.check_there(scope, self.is_maker)
                 self._delete(scope)
                 self.append_events(AppendEvents([event]))
             case DeleteEvidence(evidence_id, event, emptied):
-                row_rules.check_there(scope, self.made)
+                row_rules.check_there(scope, self.is_maker)
                 if self._delete_evidence(evidence_id):
                     self._empty_events(scope, emptied)
                     self.append_events(AppendEvents([event]))
             case PutSummary():
-                row_rules.check_epoch(scope, write, self.kept.head.epoch)
+                row_rules.check_epoch(scope, write, self.state.head.epoch)
                 self._put_summary(write)
             case CreateSession() | ForSession():
                 pass
@@ -251,7 +251,7 @@ class SessionChange:
                 _HANDLERS[type(write)](self, write)
 
     def append_messages(self, write: AppendMessages) -> None:
-        state = self.kept
+        state = self.state
         known_ids = {row.message.message_id for row in state.messages} - {None}
         rows = row_rules.numbered(
             write.rows, {str(name) for name in known_ids}, state.head.last_seq
@@ -261,7 +261,7 @@ class SessionChange:
         state.head.last_seq += len(rows)
 
     def put_evidence(self, write: PutEvidence) -> None:
-        state, row = self.kept, write.row
+        state, row = self.state, write.row
         if row.evidence.evidence_id in state.evidence:
             return
         state.last_evidence += 1
@@ -271,18 +271,18 @@ class SessionChange:
         evidence = fresh(row.evidence)
         if row.message_id is not None:
             evidence.content = ""
-        self.kept.evidence[evidence.evidence_id] = replace(row, evidence=evidence)
+        self.state.evidence[evidence.evidence_id] = replace(row, evidence=evidence)
 
     def link_evidence(self, write: LinkEvidence) -> None:
-        row = self.kept.evidence.get(write.evidence_id)
+        row = self.state.evidence.get(write.evidence_id)
         if row is not None:
             self._keep_evidence(row_rules.linked(row, write))
 
     def put_blocks(self, write: PutBlocks) -> None:
-        self.kept.blocks |= {block.block_id: fresh(block) for block in write.blocks}
+        self.state.blocks |= {block.block_id: fresh(block) for block in write.blocks}
 
     def append_tool_calls(self, write: AppendToolCalls) -> None:
-        calls = self.kept.calls
+        calls = self.state.calls
         for row in write.rows:
             name = row.call.tool_call_id
             merged = row_rules.merged_call(calls[name], row) if name in calls else row
@@ -290,31 +290,31 @@ class SessionChange:
 
     def append_model_usage(self, write: AppendModelUsage) -> None:
         for usage in write.usages:
-            self.kept.usages.setdefault(usage.model_usage_id, fresh(usage))
+            self.state.usages.setdefault(usage.model_usage_id, fresh(usage))
 
     def upsert_tasks(self, write: UpsertTasks) -> None:
-        self.kept.tasks |= {task.task_id: fresh(task) for task in write.tasks}
+        self.state.tasks |= {task.task_id: fresh(task) for task in write.tasks}
 
     def put_turn(self, write: PutTurn) -> None:
         turn_id = write.turn.turn_id
-        if row_rules.may_become(self.kept.turns.get(turn_id), write.turn):
-            self.kept.turns[turn_id] = copy_turn(write.turn)
-        self.kept.frameworks.add(write.turn.framework)
+        if row_rules.may_become(self.state.turns.get(turn_id), write.turn):
+            self.state.turns[turn_id] = copy_turn(write.turn)
+        self.state.frameworks.add(write.turn.framework)
 
     def put_cut(self, write: PutCut) -> None:
         mark = write.mark
         if write.replaces is not None:
-            self.kept.cuts.pop((mark.lane_key, mark.kind, write.replaces), None)
-        self.kept.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = replace(mark)
+            self.state.cuts.pop((mark.lane_key, mark.kind, write.replaces), None)
+        self.state.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = replace(mark)
 
     def _put_summary(self, write: PutSummary) -> None:
-        summaries = self.kept.summaries
+        summaries = self.state.summaries
         for name in write.replaces:
             summaries.pop(name, None)
         summaries[write.row.anchor_message_id] = copy_summary(write.row)
 
     def append_events(self, write: AppendEvents) -> None:
-        head, events = self.kept.head, self.kept.events
+        head, events = self.state.head, self.state.events
         known_ids = {event.event_id for event in events}
         last, end = head.last_event_seq, head.chain_head
         new = row_rules.chained(write.events, known_ids, last, end, self.keys, self.session_key)
@@ -324,18 +324,18 @@ class SessionChange:
 
     def put_placeholders(self, write: PutPlaceholders) -> None:
         for item in write.items:
-            self.kept.placeholders.setdefault((item.label, item.mac), item)
+            self.state.placeholders.setdefault((item.label, item.mac), item)
 
     def _delete(self, scope: Scope) -> None:
-        state = self.kept
+        state = self.state
         things = (state.messages, state.evidence, state.calls, state.turns)
         self.removed = dict(zip(row_rules.REMOVED, map(len, things), strict=True))
-        self.kept = state.emptied(scope)
-        self.kept.head.epoch += 1
-        self.kept.forged, self.kept.older = "", 0  # which is said of what is gone
+        self.state = state.emptied(scope)
+        self.state.head.epoch += 1
+        self.state.forged, self.state.older = "", 0  # which is said of what is gone
 
     def _delete_evidence(self, evidence_id: str) -> bool:
-        state, row = self.kept, self.kept.evidence.get(evidence_id)
+        state, row = self.state, self.state.evidence.get(evidence_id)
         if row is None:
             return False
         evidence = state.with_content(row).evidence
@@ -357,7 +357,7 @@ class SessionChange:
 
     def _erase(self, erasing: Erasing) -> None:
         """Take a deleted text out of all that is left."""
-        state = self.kept
+        state = self.state
         rows = {new.message.seq: new for new in erasing.changed(state.messages, erasing.message)}
         state.messages = [rows.get(row.message.seq, row) for row in state.messages]
         for new in erasing.changed(state.evidence.values(), erasing.evidence):
@@ -375,13 +375,13 @@ class SessionChange:
         self.cleared = erasing.cleared
 
     def _empty_events(self, scope: Scope, numbers: Collection[int]) -> None:
-        self.kept.events = [
+        self.state.events = [
             row_rules.emptied(event, scope) if event.seq in numbers else event
-            for event in self.kept.events
+            for event in self.state.events
         ]
 
     def _delete_summaries(self) -> int:
-        state, count = self.kept, 0
+        state, count = self.state, 0
         state.summary, state.summaries = None, {}
         for name, row in state.evidence.items():
             emptied_evidence = row_rules.without_content(row.evidence, self.now)
@@ -391,7 +391,7 @@ class SessionChange:
         return count
 
     def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
-        state, session = self.kept, document.session
+        state, session = self.state, document.session
         names = frozenset(Session.model_fields) if fields is None else fields
         state.head.epoch += 1
         if (
@@ -412,7 +412,7 @@ class SessionChange:
             state.usages = {usage.model_usage_id: fresh(usage) for usage in session.model_usage}
 
     def _replace_messages(self, session: Session) -> None:
-        state = self.kept
+        state = self.state
         rows_by_id = {str(row.message.message_id): row for row in state.messages}
         rows, state.head.last_seq = row_rules.replaced(
             session.messages, rows_by_id, state.head.last_seq
@@ -420,8 +420,8 @@ class SessionChange:
         state.messages = [copy_message(row) for row in rows]
 
     def _replace_calls(self, session: Session) -> None:
-        rows_by_id = self.kept.calls
-        self.kept.calls = {
+        rows_by_id = self.state.calls
+        self.state.calls = {
             call.tool_call_id: replace(
                 rows_by_id.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
             )
@@ -429,7 +429,7 @@ class SessionChange:
         }
 
     def _replace_rest(self, document: SessionDocument) -> None:
-        state = self.kept
+        state = self.state
         rows_by_id = {name: state.with_content(row) for name, row in state.evidence.items()}
         state.evidence = {}
         for row in row_rules.kept_evidence(

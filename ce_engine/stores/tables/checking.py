@@ -35,9 +35,9 @@ class _Log:
     doubtful: set[bytes] = field(default_factory=set)
     """Rows that rest on such ones."""
 
-    def take(self, where: str, made: bytes, may_be_older: bool) -> None:
+    def take(self, where: str, entries: bytes, may_be_older: bool) -> None:
         """Add what one event carries."""
-        for place, (operation, kind, tag, rest) in enumerate(macs.entries(made)):
+        for place, (operation, kind, tag, rest) in enumerate(macs.entries(entries)):
             rows, mac = self.rows[kind], rest[-macs.MAC_BYTES :]
             if operation == macs.FORGED:
                 self.wrong.append(f"the session's own row was changed before {where}")
@@ -165,12 +165,12 @@ class _Present:
             self.marks[tag] = mac
             self._names[tag] = _name(row[content.key[0]]) if len(content.key) == 1 else ""
 
-    def sentence(self, what: str, tags: Sequence[bytes]) -> str:
+    def sentence(self, noun: str, tags: Sequence[bytes]) -> str:
         """Say of these rows what became of them; what is gone has no name any more."""
         names = [name for tag in tags if (name := self._names.get(tag, ""))]
         some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         count = f"{len(tags)} {self.content.name}{'s' * (len(tags) > 1 and self.content.kind != 1)}"
-        return f"{count} {what}{f': {some}' if some else ''}"
+        return f"{count} {noun}{f': {some}' if some else ''}"
 
 
 def _name(key: Any) -> str:

@@ -18,7 +18,7 @@ _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 
 def delete_session(change: TableChange) -> None:
     """Delete all rows of the session and its key; its events keep their envelopes."""
-    row_rules.check_there(change.scope, change.made)
+    row_rules.check_there(change.scope, change.is_maker)
     key = {"this": change.row_id}
     counts = {table: change.put(command, [key]) for table, command in sql.CLEAR.items()}
     change.removed = {
@@ -34,7 +34,7 @@ def delete_session(change: TableChange) -> None:
 
 def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
     """Delete the content of a piece of evidence; false if there is none."""
-    row_rules.check_there(change.scope, change.made)
+    row_rules.check_there(change.scope, change.is_maker)
     for row in reads.evidence_by_id(change.connection, change.row_id, [write.evidence_id]):
         emptied_evidence = row_rules.without_content(row.evidence, change.now)
         if emptied_evidence is None:

@@ -145,9 +145,9 @@ class Macs:
         self._made = bytearray()
         self._basis: Marks = {}
 
-    def of_session(self, what: int) -> None:
+    def of_session(self, mark: int) -> None:
         """Say `OLDER` or `FORGED` of the session."""
-        self._made.append(what)
+        self._made.append(mark)
 
     def was(self, content: Content, row: Row) -> None:
         """Take note of a row as it was read, which is going to be changed."""

@@ -44,18 +44,18 @@ class _Rows:
         )
         self._key = key
 
-    def reseal(self, connection: Connection, this: int) -> None:
+    def reseal(self, connection: Connection, session_number: int) -> None:
         """Open and seal them all, in place."""
         # Closed where one does not open, too: SQLite makes no file anew while a statement is under way.
-        with connection.execute(self._select, {"this": this}) as result:
+        with connection.execute(self._select, {"this": session_number}) as result:
             rows = [dict(zip(self._names, row, strict=True)) for row in result]
         of = [{f"of_{name}": row[name] for name in self._key} for row in rows]
-        values = [{**row, **key, "this": this} for row, key in zip(rows, of, strict=True)]
+        values = [{**row, **key, "this": session_number} for row, key in zip(rows, of, strict=True)]
         self._update.run(connection, *values)
 
-    def are_current(self, connection: Connection, this: int, key_id: str) -> bool:
+    def are_current(self, connection: Connection, session_number: int, key_id: str) -> bool:
         """Whether nothing is in the open, or under another key."""
-        stored_rows = self._kept.all(connection, {"this": this})
+        stored_rows = self._kept.all(connection, {"this": session_number})
         return all(_is_current(value, key_id) for row in stored_rows for value in row)
 
 
@@ -98,7 +98,7 @@ def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id
         macs_of(scope, secret, session_row, session_row),
         now,
         set(from_json(session_row["frameworks"] or "[]")),
-        made=False,
+        is_maker=False,
         updated_at=unescape(session_row["updated_at"]),
         repeats=False,
     )

@@ -43,7 +43,7 @@ class TableChange:
     macs: Macs
     now: str
     frameworks: set[str]
-    made: bool
+    is_maker: bool
     """The group itself made the session, without being told to."""
     updated_at: str
 

@@ -115,7 +115,7 @@ def put_whole(
         Macs(session_key(secret, session.head.salt, scope)),
         session.last_accessed_at,
         set(session.frameworks),
-        made=False,
+        is_maker=False,
         updated_at=session.head.updated_at,
         repeats=False,
     )

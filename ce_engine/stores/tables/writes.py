@@ -301,7 +301,7 @@ def _put_placeholders(change: TableChange, write: PutPlaceholders) -> None:
 
 
 def _replace_document(change: TableChange, write: ReplaceDocument) -> None:
-    row_rules.check_there(change.scope, change.made and write.fields is not None)
+    row_rules.check_there(change.scope, change.is_maker and write.fields is not None)
     with change.compared():
         replace_document(change, write.document, write.fields)
 

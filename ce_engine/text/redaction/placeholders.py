@@ -35,8 +35,8 @@ class Numbering:
 
     Args:
         secret: the session's own, 16 bytes at least.
-        counters: label -> highest number given so far, for a session whose values are not `known`.
-        known: what `learned` told earlier.
+        counters: label -> highest number given so far, for a session whose values are not `placeholders`.
+        placeholders: what `learned` told earlier.
         vault: where the live values are held.
 
     Raises:
@@ -49,7 +49,7 @@ class Numbering:
         self,
         secret: bytes,
         counters: Mapping[str, int] | None = None,
-        known: Iterable[Placeholder] = (),
+        placeholders: Iterable[Placeholder] = (),
         vault: Vault | None = None,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
@@ -63,7 +63,7 @@ class Numbering:
         self._highest: dict[str, int] = dict(counters or {})
         self._counts: dict[str, itertools.count[int]] = {}
         self._learned: deque[Placeholder] = deque()
-        for item in known:
+        for item in placeholders:
             self._numbers[item.label, item.mac] = item.number
             self._highest[item.label] = max(item.number, self._highest.get(item.label, 0))
 

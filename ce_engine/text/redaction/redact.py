@@ -337,7 +337,7 @@ class BoundRedactor:
         locale: str,
     ) -> None:
         self._redactor, self._locale, self._vault = redactor, locale, Vault()
-        self._numbering = Numbering(key, known=known_placeholders, vault=self._vault)
+        self._numbering = Numbering(key, placeholders=known_placeholders, vault=self._vault)
 
     def detecting(self) -> BoundRedactor:
         """The same session's, as it also asks the detector: for what is said, not for names and ids."""

@@ -48,7 +48,7 @@ class PassageMatch(NamedTuple):
 
     start: int
     end: int
-    which: int
+    place: int
 
 
 class _Part(NamedTuple):
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
     start: int
     end: int
-    which: int
+    place: int
     of: int
 
     @property
@@ -215,7 +215,7 @@ def _joined(parts: Iterable[_Part]) -> list[list[_Part]]:
         last = runs[-1][-1] if runs else None
         if (
             last is not None
-            and last.which == part.which
+            and last.place == part.place
             and part.start - last.end <= GAP
             and 0 <= part.of - last.known_end <= GAP
         ):
@@ -231,10 +231,10 @@ def _claims(
     """The runs that count: long enough, and no quotations; the longest first."""
     there: Tally[int] = Tally()
     for run in runs:
-        there[run[0].which] += run[-1].known_end - run[0].of
+        there[run[0].place] += run[-1].known_end - run[0].of
     claimed: dict[int, list[tuple[int, int]]] = {}
     for run in sorted(runs, key=lambda run: run[0].start - run[-1].end):
-        n, of, end = run[0].which, run[0].of, run[-1].known_end
+        n, of, end = run[0].place, run[0].of, run[-1].known_end
         least = MIN_WHOLE if 2 * there[n] >= len(forms[n][1]) else MIN_PART
         if end - of >= least and _is_new(claimed.setdefault(n, []), of, end):
             yield run[0].start, run[-1].end, forms[n][0]

@@ -98,13 +98,13 @@ class PriceTable(BaseModel):
 
 
 class ListPrices(PriceTable):
-    """The list prices of well-known models; `mine`, what a user says, goes before."""
+    """The list prices of well-known models; `own_table`, what a user says, goes before."""
 
-    mine: PriceTable | None = None
+    own_table: PriceTable | None = None
 
     def of(self, model: str, provider: str = "") -> ModelPrice | None:
         """As the user's table has it, else by the bare name, a date behind it left away."""
-        own = self.mine.of(model, provider) if self.mine is not None else None
+        own = self.own_table.of(model, provider) if self.own_table is not None else None
         if own is not None:
             return own
         return None if is_local(model) else self.models.get(_DATE.sub("", bare_name(model)))
@@ -124,11 +124,11 @@ class UnitPrices(PriceTable):
     So what we changed of the cost of a model is the same share in units as in money.
     """
 
-    known: PriceTable
+    base: PriceTable
 
     def of(self, model: str, provider: str = "") -> ModelPrice | None:
         """As the price is that is known, at 1 for an input token; else as nobody knows better."""
-        price = self.known.of(model, provider)
+        price = self.base.of(model, provider)
         if price is None or not price.input:
             return super().of(model, provider)
         cached = None if price.cached is None else price.cached / price.input
@@ -141,7 +141,7 @@ def in_units(prices: PriceTable) -> PriceTable:
     if prices.is_units:
         return prices
     plain = {name: getattr(RELATIVE, name) for name in ("currency", "per", "models")}
-    return UnitPrices(**plain, known=prices)
+    return UnitPrices(**plain, base=prices)
 
 
 def _listed(input_: float, cached: float, output: float, cached_from: int = 1024) -> ModelPrice:
@@ -178,7 +178,7 @@ LISTED = ListPrices(
 def over_the_list(table: PriceTable) -> PriceTable:
     """A user's table before the listed prices; one in other money or for other amounts stands alone."""
     same = (table.currency, table.per) == (LISTED.currency, LISTED.per)
-    return LISTED.model_copy(update={"mine": table}) if same else table
+    return LISTED.model_copy(update={"own_table": table}) if same else table
 
 
 def prices_here() -> PriceTable:

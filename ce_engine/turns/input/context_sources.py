@@ -62,7 +62,7 @@ class Collector:
         call: ModelCall,
         config: RuntimeConfig,
         view: SessionView,
-        kept: CollectedContext,
+        base: CollectedContext,
         count: Callable[[str], int],
     ) -> tuple[RuntimeConfig, CollectedContext]:
         """All of it at once, with the budget that the owner set: for those who only look."""
@@ -70,7 +70,7 @@ class Collector:
         owned = await self.owned(call, view)
         config = owned.budgeted(config)
         return config, self.collect(
-            call, config, view, owned=owned, fetched=fetched, kept=kept, count=count
+            call, config, view, owned=owned, fetched=fetched, base=base, count=count
         )
 
     def collect(
@@ -81,7 +81,7 @@ class Collector:
         *,
         owned: OwnerValues,
         fetched: FetchResult,
-        kept: CollectedContext,
+        base: CollectedContext,
         count: Callable[[str], int],
     ) -> CollectedContext:
         """The materials of a call, the user's own constraints first, and what to warn of.
@@ -91,7 +91,7 @@ class Collector:
         """
         share, owned = _share(call, config), owned.trusted(config)
         warnings = [code for code in owned.warnings if _concerns(code, config, share)]
-        materials = [*map(rule_material, owned.constraints), *kept.materials]
+        materials = [*map(rule_material, owned.constraints), *base.materials]
         if config.colleagues == "results" and call.purpose == "chat":
             materials += final_results(call, view)
         tokens_by_id: dict[str, int] = {}
@@ -111,9 +111,9 @@ class Collector:
         )
         if too_large and config.fail == "closed":
             raise InputTooLargeError(f'{"; ".join(too_large)}, and fail="closed" is set')
-        warnings += [*fetched.warnings, *kept.warnings]
+        warnings += [*fetched.warnings, *base.warnings]
         warnings += [f"{TOO_LARGE}: {advice}" for advice in too_large]
-        return CollectedContext(within, warnings, kept.degradations, left_out)
+        return CollectedContext(within, warnings, base.degradations, left_out)
 
 
 def _share(call: ModelCall, config: RuntimeConfig) -> InputShare:

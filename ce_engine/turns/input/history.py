@@ -41,7 +41,7 @@ class History:
         items: the stored messages to bring in, in order.
         summary: what stands for those before them, if there is a summary.
         stood: what stood for what the cut left out of the host's own list.
-        known: items of the messages that the list begins with as the one before, by index.
+        known_items: items of the messages that the list begins with as the one before, by index.
         keeps: whether the items are kept for the lane's next list.
     """
 
@@ -53,7 +53,7 @@ class History:
     items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
-    known: dict[int, MessageItem] = field(default_factory=dict)
+    known_items: dict[int, MessageItem] = field(default_factory=dict)
     keeps: bool = False
 
     @property
@@ -142,7 +142,7 @@ class History:
         self, indexes: Sequence[int], places: Sequence[int | None]
     ) -> list[MessageItem]:
         """The host's messages as items; the same ones of those that the list before began with."""
-        messages, old_items = self.call.messages, self.known
+        messages, old_items = self.call.messages, self.known_items
         new_items = {
             n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in old_items
         }
@@ -231,7 +231,7 @@ class History:
         refs = (rows[n].message.refs or () for n in self.view.log.path(self.question))
         return frozenset(ref.evidence_id for message_refs in refs for ref in message_refs)
 
-    def stands_for(self, gone: frozenset[int]) -> Material | None:
+    def stands_for(self, gone_entries: frozenset[int]) -> Material | None:
         """The summary of what the cut left out of the host's own list, if there is one.
 
         It goes in for the sake of what is gone alone: what it covers and the host still sends needs none.
@@ -241,12 +241,12 @@ class History:
             return None
         lane = self.view.lane(self.call.lane_key or "")
         coverage, last_coverage = standing(self.view, self.question), lane.summary
-        if coverage is None or not gone & coverage.entries:
+        if coverage is None or not gone_entries & coverage.entries:
             return None
         if (
             isinstance(last_coverage, Coverage)
             and last_coverage.fits(self.view.log, self.question, None)
-            and gone & coverage.entries <= last_coverage.entries
+            and gone_entries & coverage.entries <= last_coverage.entries
         ):
             coverage = last_coverage
         lane.summary, self.stood = coverage, coverage.row

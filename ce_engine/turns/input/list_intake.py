@@ -76,15 +76,15 @@ class ListIntake:
         """Record what is new of the list; turns of the lane that a dead process left open are closed."""
         call, ingest = self.call, self.records.ingest
         lane, of = self.view.lane(self.lane_key), version(ingest)
-        alike = lane.sent.compare(call.messages)
-        start = lane.sent.start(alike.length, of)
+        alike = lane.sent_list.compare(call.messages)
+        start = lane.sent_list.start(alike.length, of)
         arrived = [*start.arrived, *incoming(call.messages[len(start.arrived) :], ingest)]
         reconciliation = reconcile(
             self.view.log,
             arrived,
             agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
-            known=start.places,
+            prefix=start.places,
             line=start.line,
             flags=self._flags(arrived),
         )
@@ -92,7 +92,7 @@ class ListIntake:
         places, question = settled_places(reconciliation, added), settle(reconciliation.tip, added)
         LaneCut(self.view, self.lane_key, self.counter.name).check_below(places, start.places)
         items, archived = lane.begins_alike(places, start.places, self.counter.name)
-        lane.sent.follow(call.messages, alike, places, arrived, reconciliation.line, of)
+        lane.sent_list.follow(call.messages, alike, places, arrived, reconciliation.line, of)
         lanes = self._earlier(reconciliation, question)
         self._abandon()
         self._tell(reconciliation)

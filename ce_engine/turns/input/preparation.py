@@ -122,7 +122,7 @@ class Preparation:
 
     def _new(self) -> list[HostMessage]:
         """The messages of the call that are seen for the first time; those of the lane's last list are not."""
-        alike = self.view.lane(self.lane_key).sent.compare(self.call.messages)
+        alike = self.view.lane(self.lane_key).sent_list.compare(self.call.messages)
         return [host for host in alike.others if host.recognised is None]
 
     def take_in(self) -> int:
@@ -153,26 +153,26 @@ class Preparation:
         self.places, self.question, self.new = intake.places, intake.question, intake.new
         self.archived = intake.archived
         self.history = History(view, call, self.counter, intake.lanes, intake.question)
-        self.history.known, self.history.keeps = intake.items, True
+        self.history.known_items, self.history.keeps = intake.items, True
 
-    def finish(self, chosen: Selection, recall: Recall) -> tuple[Prepared, Selection]:
+    def finish(self, selection: Selection, recall: Recall) -> tuple[Prepared, Selection]:
         """Open the turn of what was chosen."""
-        call, view, outcome = self.call, self.view, chosen.outcome
+        call, view, outcome = self.call, self.view, selection.outcome
         self._see_budget(outcome)
         view.lane(self.lane_key).input_tokens = outcome.used
         archiving = ArchiveWriter(
-            self.records, call, self.config, self.counter.name, chosen, self.archived
+            self.records, call, self.config, self.counter.name, selection, self.archived
         )
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.build()  # of what is stored: before live values come back
             view.lane(self.lane_key).archived = archiving.archived_list(self.archive)
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
-            self._remember_cut(outcome, chosen.marks)
+            self._remember_cut(outcome, selection.marks)
         done = rehydrated(
             outcome,
-            chosen.items,
-            chosen.limit.tokens,
+            selection.items,
+            selection.limit.tokens,
             view.redactor,
             self.counter,
             call.messages,
@@ -183,13 +183,13 @@ class Preparation:
             self.archive |= archiving.settings(turn.row.turn_id)
         self._tell(turn.report, recall, done)
         restores = self.history.is_brought_in
-        bodies = view.lane(self.lane_key).bodies_of(ours=restores)
-        telling = ReportWriter(call, outcome, chosen.sources.count, bodies)
-        telling.report(turn.report, self.budget, chosen.extras)
+        bodies = view.lane(self.lane_key).bodies_of(by_engine=restores)
+        telling = ReportWriter(call, outcome, selection.sources.count, bodies)
+        telling.report(turn.report, self.budget, selection.extras)
         without = UntouchedWriter(call, view, self.counter, self.places, restores)
-        without.report(turn.report, chosen.extras, same=outcome.unchanged)
+        without.report(turn.report, selection.extras, same=outcome.unchanged)
         self._keep(turn, outcome)
-        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), chosen
+        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), selection
 
     def _see_budget(self, outcome: Outcome) -> None:
         outcome.over_budget |= self.budget is not None and outcome.used > self.budget
@@ -203,16 +203,16 @@ class Preparation:
         marks = self.cut.marks(items, below)
         return marks if self.share.recall else replace(marks, pins={})
 
-    def choose(self, given: ReplayInputs = NOTHING) -> tuple[Selection, Recall]:
-        """Assemble from what is known by now; a replay runs this again, with what is `given`."""
+    def choose(self, inputs: ReplayInputs = NOTHING) -> tuple[Selection, Recall]:
+        """Assemble from what is known by now; a replay runs this again, with its `inputs`."""
         call, config, bound = self.call, self.config, self._bound()
         if (chat := call.purpose == "chat") and self.share.history:
             self.history.bring_in(bound)
-        extras = given.extras or self.counter.extras(call)
+        extras = inputs.extras or self.counter.extras(call)
         recall = self._recall()
-        sources = self._sources(recall, given)
+        sources = self._sources(recall, inputs)
         pruner = GuardedPruner(inner_pruner := pruner_of(config, self.pruner))
-        results = results_of(self.view, call, config, sources, given.results)
+        results = results_of(self.view, call, config, sources, inputs.results)
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
@@ -316,7 +316,7 @@ class Preparation:
         if known_below is not None and not outcome.cut.moved:
             return
         if (below := self.cut.learn_below(outcome.line, marks.drop, outcome.saved_of)) is not None:
-            below.told.update(archive_below(self.view.log, below, self.archive, known_below))
+            below.archive.update(archive_below(self.view.log, below, self.archive, known_below))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

@@ -272,25 +272,25 @@ class Recall:
         sensitivity = sensitivity_of(row.evidence) if row is not None else None
         return sensitivity is not None and sensitivity in self.config.prune.exclude_sensitivity
 
-    def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
+    def nearest(self, query: str, sent: frozenset[int], question: int) -> float:
         """The score of the nearest entry that goes out, before the one that is asked.
 
         An earlier question does not count: it may be very near, and answers nothing; nor do the two
         entries beside the question, which have its own words lent to them.
         """
-        entries, among = self.view.log.entries, range(min(sent, default=0), max(0, asked - 2))
+        entries, among = self.view.log.entries, range(min(sent, default=0), max(0, question - 2))
         matches = self.view.search_messages(
             query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
         )
         self.near_sent = (entries[matches[0][0]].message_id, matches[0][1]) if matches else None
         return matches[0][1] if matches else 0.0
 
-    def around(self, query: str, sent: frozenset[int], asked: int) -> float:
+    def around(self, query: str, sent: frozenset[int], question: int) -> float:
         """The score of the nearest of the newest entries that go out before the one that is asked.
 
         Its own words are lent to those beside it, so that what is nearer than they are is near indeed.
         """
-        newest = range(max(0, asked - AROUND), asked)
+        newest = range(max(0, question - AROUND), question)
         matches = self.view.search_messages(query, 1, lambda n: n not in sent, newest, self.vectors)
         return matches[0][1] if matches else 0.0
 
@@ -305,10 +305,10 @@ class Recall:
         """An answer that never became whole is not put in (decision 14)."""
         return self.view.rows[n].message.status in BROKEN_OFF
 
-    def settle(self, found: Sequence[Candidate]) -> list[Candidate]:
+    def settle(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
         evidence_rows, of = self.view.evidence, self.view.by_message
-        ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in evidence_rows]
+        ids = [c.snippet.evidence_id for c in candidates if c.snippet.evidence_id in evidence_rows]
         if of:
             ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
         ids = [
@@ -317,9 +317,9 @@ class Recall:
             if may_claim(evidence_rows[e].evidence.metadata, self._evidence_text(e))
         ]
         if len(ids) < 2:
-            return list(found)
+            return list(candidates)
         settled = settle_conflicts(
-            [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in found],
+            [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in candidates],
             [self._evidence(evidence_id) for evidence_id in ids],
             self.config.conflicts,
             self.config.locale,
@@ -331,7 +331,7 @@ class Recall:
             for m in settled.materials
             if m.text
         ]
-        return [*notes, *(candidate for candidate in found if candidate.id in kept_ids)]
+        return [*notes, *(candidate for candidate in candidates if candidate.id in kept_ids)]
 
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""

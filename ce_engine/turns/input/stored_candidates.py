@@ -41,7 +41,7 @@ def entry(view: SessionView, n: int, score: float) -> Candidate:
     snippet = Snippet(kind, text, name, message.at or "", evidence_id, says_all)
     sensitivity = sensitivity_of(evidence.evidence) if evidence else None
     name = f"m:{message.message_id}"
-    return Candidate(name, snippet, score, n, stored=True, sensitivity=sensitivity)
+    return Candidate(name, snippet, score, n, is_stored=True, sensitivity=sensitivity)
 
 
 def _asked_with(view: SessionView, n: int) -> Iterator[str]:
@@ -67,7 +67,7 @@ def document(view: SessionView, evidence_id: str, score: float) -> Candidate:
     )
     # No number of the store: the process that recorded it has none yet, and must choose alike.
     sensitivity = sensitivity_of(evidence)
-    return Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True, sensitivity=sensitivity)
+    return Candidate(f"e:{evidence_id}", snippet, score, 0, is_stored=True, sensitivity=sensitivity)
 
 
 def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:

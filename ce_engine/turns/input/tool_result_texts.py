@@ -39,7 +39,7 @@ class _Known(BoundedDict[tuple[Any, ...], tuple[int, Any]]):
         super().__setitem__(key, value)
 
 
-_known: WeakKeyDictionary[SessionView, _Known] = WeakKeyDictionary()
+_forms_by_view: WeakKeyDictionary[SessionView, _Known] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def results_of(
     """
     if call.purpose != "chat":
         return None
-    known_forms = _known.get(view)
+    known_forms = _forms_by_view.get(view)
     # One counter's, as that of the costs of lines: another one counts anew.
     costs = sources.costs
     if known_forms is None or known_forms.costs is not costs:
-        known_forms = _known[view] = _Known(view, costs)
+        known_forms = _forms_by_view[view] = _Known(view, costs)
     reads = config.tool_results == "compact" and (archived_forms.fetches or fetches(call))
     results = _Results(view, call)
     former = FormMaker(config.locale, sources.count, terms, results.question, reads, known_forms)

@@ -119,7 +119,7 @@ class ImportMethods(EngineBase):
             return Preparation(call, self.config, records, counter, self.pruner).take_in()
 
         messages = [host.message for host in fresh]
-        count = await self._record(call.scope, record, framework=call.framework, given=messages)
+        count = await self._record(call.scope, record, framework=call.framework, parts=messages)
         assert isinstance(count, int)
         return count
 

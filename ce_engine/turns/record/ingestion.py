@@ -75,7 +75,7 @@ class IngestionMethods(ToolRunMethods):
             )
 
         parts = [content, source, links, metadata]
-        evidence = await self._record(as_scope(session_id), record, wait=True, given=parts)
+        evidence = await self._record(as_scope(session_id), record, wait=True, parts=parts)
         assert isinstance(evidence, Evidence)
         return evidence
 
@@ -98,7 +98,7 @@ class IngestionMethods(ToolRunMethods):
                 )
             return redacted
 
-        result = await self._record(as_scope(session_id), record, wait=True, given=[text])
+        result = await self._record(as_scope(session_id), record, wait=True, parts=[text])
         assert isinstance(result, RedactResult)
         return result
 
@@ -111,7 +111,7 @@ class IngestionMethods(ToolRunMethods):
         def record(records: RecordGroup) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
 
-        call = await self._record(scope, record, wait=True, given=[run])
+        call = await self._record(scope, record, wait=True, parts=[run])
         assert isinstance(call, ToolCall)
         return call
 
@@ -125,7 +125,7 @@ class IngestionMethods(ToolRunMethods):
             return record_retrieval(records, hit, request_id, scope.agent_id)
 
         evidence_ids: list[str] = await self._record(
-            scope, record, wait=True, given=[hit, *hit.documents]
+            scope, record, wait=True, parts=[hit, *hit.documents]
         )
         return evidence_ids
 
@@ -141,7 +141,7 @@ class IngestionMethods(ToolRunMethods):
             payload = {"block_ids": [block.block_id for block in stored_blocks]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
-        await self._record(as_scope(session_id), record, wait=True, given=blocks)
+        await self._record(as_scope(session_id), record, wait=True, parts=blocks)
 
     def _block(self, records: RecordGroup, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
@@ -193,4 +193,4 @@ class IngestionMethods(ToolRunMethods):
             records.writes.append(UpsertTasks(stored_tasks))
             records.view.tasks_and_blocks = None
 
-        await self._record(as_scope(session_id), record, wait=True, given=tasks)
+        await self._record(as_scope(session_id), record, wait=True, parts=tasks)

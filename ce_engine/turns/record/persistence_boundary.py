@@ -245,11 +245,11 @@ class Ingest:
             stored_id = self._short(text, is_stored=True)[:MAX_URI_CHARS]
         return stored_id or self.fingerprinter.mac("id", text).hex()
 
-    def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
+    def call_ids(self, requests: Sequence[ToolRequest] | None) -> tuple[str, ...]:
         """The ids of the calls that a message asks for, as they are stored."""
-        return tuple(self.id(call.id or "") for call in asked or ())
+        return tuple(self.id(call.id or "") for call in requests or ())
 
-    def refs(self, given: Sequence[Ref] | None, *, cited: bool | None = None) -> list[Ref] | None:
+    def refs(self, refs: Sequence[Ref] | None, *, cited: bool | None = None) -> list[Ref] | None:
         """Refs of the host's as they may be stored; `None` for none."""
         return [
             Ref(
@@ -257,7 +257,7 @@ class Ingest:
                 selector=self.id(ref.selector),
                 cited=None if ref.selector else cited,  # a part is named by nobody else
             )
-            for ref in given or ()
+            for ref in refs or ()
         ] or None
 
     def links(self, links: EvidenceLinks) -> EvidenceLinks:

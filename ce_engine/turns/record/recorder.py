@@ -97,7 +97,7 @@ class RecordMethods(EngineBase):
         ephemeral: bool = False,
         as_known: bool = False,
         wait: bool = False,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
     ) -> Any:
         is_known = as_known or turn is not None
         work = self._recorded(
@@ -108,7 +108,7 @@ class RecordMethods(EngineBase):
             ephemeral=ephemeral,
             as_known=is_known,
             wait=wait,
-            given=given,
+            parts=parts,
         )
         with self._journal.phase():
             return await self.loop.share(work)
@@ -123,7 +123,7 @@ class RecordMethods(EngineBase):
         ephemeral: bool,
         wait: bool,
         as_known: bool = False,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
         config: RuntimeConfig | None = None,
     ) -> Any:
         await self._recorded_first(turn)
@@ -139,7 +139,7 @@ class RecordMethods(EngineBase):
             records = self._records(view, scope, framework, config, tags)
             try:
                 result, writes = await self._run_off_loop(
-                    lambda: (record(records), records.finish()), given
+                    lambda: (record(records), records.finish()), parts
                 )
                 group = self._submit(records, writes)
             except BaseException as error:
@@ -189,7 +189,7 @@ class RecordMethods(EngineBase):
         record: Record,
         ephemeral: bool,
         framework: str,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
         config: RuntimeConfig | None = None,
     ) -> None:
         config = protected(config, self.config)
@@ -202,7 +202,7 @@ class RecordMethods(EngineBase):
             framework,
             ephemeral=ephemeral,
             wait=False,
-            given=given,
+            parts=parts,
             config=config,
         )
         with self._journal.phase():

@@ -51,11 +51,11 @@ class ToolRunMethods(ABC):
         framework: str = "",
         ephemeral: bool = False,
         wait: bool = False,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
     ) -> Any:
         """Run `record` on the session's view and submit what it made.
 
-        `given` is what it is made of, whole: what has long texts is not worked on on the loop.
+        `parts` are what it is made of, whole: what has long texts is not worked on on the loop.
         """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class ToolRunMethods(ABC):
         record: Record,
         ephemeral: bool,
         framework: str,
-        given: Iterable[Any] = (),
+        parts: Iterable[Any] = (),
         config: RuntimeConfig | None = None,
     ) -> None:
         """The same without waiting; the next phase of the session lets it come first."""
@@ -181,7 +181,7 @@ class ToolRunMethods(ABC):
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
         scope = as_scope(session_id)
-        await self._record(scope, record, wait=True, given=[tool_call])
+        await self._record(scope, record, wait=True, parts=[tool_call])
         return await self._await_storage(scope)
 
     async def record_model_usage(
@@ -226,7 +226,7 @@ class ToolRunMethods(ABC):
         scope = as_scope(session_id)
         output = Ref(evidence_id=llm_output_evidence_id) if llm_output_evidence_id else None
         await self._check(scope, [output] if output is not None else None)
-        await self._record(scope, record, wait=True, given=[model_usage])
+        await self._record(scope, record, wait=True, parts=[model_usage])
         return await self._await_storage(scope)
 
     async def record_evidence(
@@ -248,7 +248,7 @@ class ToolRunMethods(ABC):
             )
 
         parts = [content, source, links, metadata, turn_id]
-        evidence = await self._record(as_scope(session_id), record, wait=True, given=parts)
+        evidence = await self._record(as_scope(session_id), record, wait=True, parts=parts)
         assert isinstance(evidence, Evidence)
         return evidence
 
@@ -278,4 +278,4 @@ class ToolRunMethods(ABC):
                 clean = {"chars": len(text), "digest": digest, "evidence_id": evidence.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
-        await self._record(as_scope(session_id), record, wait=True, given=[kind, payload])
+        await self._record(as_scope(session_id), record, wait=True, parts=[kind, payload])

@@ -69,10 +69,10 @@ class RecordGroup:
         stored_call.parent_turn_id = ingest.id(call.parent_turn_id)
         return stored_call
 
-    def degrade(self, found: Degradation) -> None:
+    def degrade(self, degradation: Degradation) -> None:
         """Tell of something that was to be had only in part: an event, and a line in a report (A-25)."""
-        self.events.append(self.ingest.event(found.event_type, payload=found.payload))
-        self.codes.append(found.code)
+        self.events.append(self.ingest.event(degradation.event_type, payload=degradation.payload))
+        self.codes.append(degradation.code)
 
     def degradations(self) -> list[str]:
         """The codes for a report, each once, since they were last asked for."""

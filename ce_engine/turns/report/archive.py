@@ -161,7 +161,7 @@ def archive_below(
         entries: Mapping[str, Any] = archive.get(name, {})
         return {index: entry for index, entry in entries.items() if int(index) < below.end}
 
-    known_line = [] if before is None else before.told["line"]
+    known_line = [] if before is None else before.archive["line"]
     new = below.places[0 if before is None else len(before.places) :]
     line = joined(log, known_line, runs(log, new))
     return {"line": line, "differs": part("differs"), "tokens": part("tokens")}
@@ -199,13 +199,13 @@ class ArchiveWriter:
     call: ModelCall
     config: RuntimeConfig
     estimator: str
-    chosen: Selection
+    choice: Selection
     archived: ArchivedList | None = None
     """Those of the messages that the list begins with, from the call before."""
 
     def archived_list(self, archive: Mapping[str, Any]) -> ArchivedList | None:
         """What an archive that was made tells of the whole list, for the next list that begins with it."""
-        outcome = self.chosen.outcome
+        outcome = self.choice.outcome
         if outcome.line.below or outcome.forms:
             return None
         return ArchivedList(len(self.call.messages), self._by, archive)
@@ -216,16 +216,16 @@ class ArchiveWriter:
 
     def _archive_start(self) -> tuple[int, Mapping[str, Any]]:
         """Of how many leading messages is known what is to be told, and that."""
-        outcome, archived = self.chosen.outcome, self.archived
+        outcome, archived = self.choice.outcome, self.archived
         if below := outcome.line.below:
-            return 0, below.told  # which are no items
+            return 0, below.archive  # which are no items
         if archived is None or archived.by != self._by or outcome.forms:
             return 0, {}
         return archived.count, archived.archive
 
     def build(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
-        view, call, selection = self.records.view, self.call, self.chosen
+        view, call, selection = self.records.view, self.call, self.choice
         name, mac = self.records.ingest.name, view.fingerprinter
         first, known_archive = self._archive_start()
         new = [i for i in selection.items if i.index is not None and i.index >= first]
@@ -268,13 +268,13 @@ class ArchiveWriter:
     def _sharing(self) -> dict[str, Any]:
         """Who called, what stood before questions, and the summaries that the session had."""
         call, view = self.call, self.records.view
-        stood, before, after = self.chosen.summary, self._pins(), self.chosen.outcome.pins
+        stood, before, after = self.choice.summary, self._pins(), self.choice.outcome.pins
         summary_rows = view.summaries.values() if stood is None else [stood]
         return {
             "pins": [_archived(anchor, pin) for anchor, pin in before.items()],
             "new_pins": [_archived(a, p) for a, p in after.items() if before.get(a) is not p],
             "gone_pins": [anchor for anchor in before if anchor not in after],
-            "has_news": self.chosen.sources.has_news,
+            "has_news": self.choice.sources.has_news,
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
@@ -286,10 +286,10 @@ class ArchiveWriter:
     def _contexts(self) -> dict[str, Any]:
         """What recognises what sources gave, and where it is wanted all of it, redacted (E-02); whose vectors chose."""
         ingest, mac = self.records.ingest, self.records.view.fingerprinter
-        materials = self.chosen.materials
+        materials = self.choice.materials
         whole = materials if self.config.observability.store_contexts else ()
-        by, outcome = self.chosen.sources.embedder, self.chosen.outcome
-        cost = put_in(outcome, self.chosen.sources.count) if NOTED in outcome.contexts else {}
+        by, outcome = self.choice.sources.embedder, self.choice.outcome
+        cost = put_in(outcome, self.choice.sources.count) if NOTED in outcome.contexts else {}
         return {
             "own_rules": cost.get(RULES, 0),  # where the report has one sum of both
             "embedder": ingest.name(by) if by else "",
@@ -320,7 +320,7 @@ class ArchiveWriter:
     def _pins(self) -> Pins:
         """What the call found before the messages of its line."""
         cached = self.config.placement == "cache"
-        return in_line(self.chosen.marks.pins, self.chosen.outcome.line.groups) if cached else {}
+        return in_line(self.choice.marks.pins, self.choice.outcome.line.groups) if cached else {}
 
     def _lanes(self, lanes: EarlierLanes) -> list[Any]:
         log = lanes.log
@@ -361,7 +361,7 @@ class ArchiveWriter:
 
     def _recounted(self, items: Iterable[MessageItem]) -> Iterator[tuple[str, int]]:
         """Tokens of messages that were counted in another way than their rows say, by index."""
-        rows, forms = self.records.view.rows, self.chosen.outcome.forms
+        rows, forms = self.records.view.rows, self.choice.outcome.forms
         for item in items:
             if item.n is None or item.index is None:
                 continue
@@ -372,28 +372,28 @@ class ArchiveWriter:
 
     def _savings(self) -> Iterator[tuple[str, int]]:
         """What short forms save, where it was counted on a text that is not stored."""
-        saved_by_index = self.chosen.outcome.saved
-        for item in self.chosen.items if saved_by_index else ():
+        saved_by_index = self.choice.outcome.saved
+        for item in self.choice.items if saved_by_index else ():
             saved = saved_by_index.get(-1 if item.index is None else item.index)
             if saved is not None and (item.n is None or self._is_live(item)):
                 yield str(item.index), saved
 
     def _forms(self) -> dict[str, Any]:
         """How tool results went out, where that does not follow from what is stored."""
-        if self.config.tool_results == "whole" and not self.chosen.sources.compacts:
+        if self.config.tool_results == "whole" and not self.choice.sources.compacts:
             return {}
-        forms = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
+        forms = unstored(self.records.view, self.call, self.choice.items, self.choice.outcome.forms)
         return {"forms": dict(forms), "fetches": fetches(self.call)}
 
     def _is_live(self, item: MessageItem) -> bool:
         """Whether the text that went out is another than the stored one."""
         assert item.n is not None
-        return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
+        return self.records.view.rows[item.n].message.content != self.choice.sources.text(item)
 
     def _shorter(self) -> dict[str, Any]:
         """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
-        shorter = self.chosen.outcome.shorter
-        items = [item for item in self.chosen.items if item.key in shorter] if shorter else []
+        shorter = self.choice.outcome.shorter
+        items = [item for item in self.choice.items if item.key in shorter] if shorter else []
         return self._forms() | {
             "live_task": any(item.n is not None and self._is_live(item) for item in items),
             "short_system": any(item.n is None for item in items),

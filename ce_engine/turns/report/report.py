@@ -143,7 +143,7 @@ class ReportWriter:
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between
         bodies = self.bodies
-        before, body = bodies.sent, self.body(report.estimator, extras)
+        before, body = bodies.units, self.body(report.estimator, extras)
         if (same := bodies.follow(body)) is not None:
             units, report.prefix_tokens_unchanged = same
             if units < len(before):

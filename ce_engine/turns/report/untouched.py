@@ -111,9 +111,9 @@ class UntouchedWriter:
         At a process's first call of a session: since the last answer, or tool result.
         """
         material, evidence = bodies.material, self.view.evidence
-        new = len(evidence) - material.seen
+        new = len(evidence) - material.evidence_count
         rows = islice(reversed(evidence.values()), max(0, new))
-        is_first, material.seen = bodies.whole.head is None, len(evidence)
+        is_first, material.evidence_count = bodies.whole.head is None, len(evidence)
         since = takewhile(lambda row: row.message_id is None, rows) if is_first else rows
         return sum(
             self.counter.text(row.evidence.content)
@@ -122,7 +122,7 @@ class UntouchedWriter:
         )
 
     def _bodies(self, report: Report) -> LaneBodies:
-        return self.view.lane(report.lane).bodies_of(ours=self.restores)
+        return self.view.lane(report.lane).bodies_of(by_engine=self.restores)
 
     def _tokens(self, row: MessageRow) -> int:
         """Tokens of a stored message by this call's counter."""

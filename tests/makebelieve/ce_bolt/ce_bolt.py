@@ -69,7 +69,7 @@ def hits(result: dict[str, Any]) -> Iterator[ce.RetrievedDoc]:
 
 TOOLS = ToolRecorder(
     find=lambda _: governing_step(),
-    describe=lambda run: RunInfo(run.subject.name, run.named, run.owner.info()),
+    describe=lambda run: RunInfo(run.subject.name, run.keywords, run.owner.info()),
 )
 SHELVES = RetrievalRecorder(
     find=lambda _: governing_step(),

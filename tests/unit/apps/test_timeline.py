@@ -53,7 +53,7 @@ def test_the_columns_say_what_the_reports_say(engine: ContextEngine, rows: list[
     assert found.used == [report.token_used for report in reports]
     assert found.budget == [report.token_budget for report in reports]
     assert found.left_out == [report.dropped + report.orphans_removed for report in reports]
-    assert found.given == [report.messages_in for report in reports]
+    assert found.app_messages == [report.messages_in for report in reports]
     assert found.without == [r.untouched.tokens if r.untouched else 0 for r in reports]
     moved = [place for place, r in enumerate(reports) if r.prefix_broken_by == "cut"]
     assert found.moved == moved

@@ -54,7 +54,7 @@ def test_rules_alone_are_no_data() -> None:
     texts = texts_of(CONTEXTS, "seed", "en")
     assert texts.rules == "F"
     assert texts.first.splitlines()[1:-1] == ["| E", "| K"]
-    assert texts.asked == ""
+    assert texts.before_query == ""
 
 
 @pytest.mark.req("D-05")

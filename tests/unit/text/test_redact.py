@@ -309,7 +309,7 @@ def test_numbers_go_on_after_a_restart() -> None:
     assert before.counters() == {"EMAIL": 2, "PHONE": 1}
     counted = Numbering(SECRET, before.counters())
     assert REDACTOR.redact("carl@example.com", counted).text == "[EMAIL_3]"
-    remembered = Numbering(SECRET, known=before.learned())
+    remembered = Numbering(SECRET, placeholders=before.learned())
     assert (
         REDACTOR.redact("carl@example.com, ben@example.com", remembered).text
         == "[EMAIL_3], [EMAIL_2]"

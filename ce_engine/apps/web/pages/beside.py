@@ -125,7 +125,7 @@ async def _chosen_turn(reader: Reader, record: StoredTurn, scope: Scope, choice:
 def _pairs(*both: tuple[StoredTurn, MadeAgain]) -> list[Pair]:
     """What went out of both; nothing where one of them could not be made again."""
     sides = [
-        Side(again.replay, again.found, Links(record.document, record.turns))
+        Side(again.replay, again.why, Links(record.document, record.turns))
         for record, again in both
         if again.replay is not None
     ]
@@ -149,8 +149,8 @@ def _facts(
     for name, tokens in layers.items():
         yield f"… {say(TITLES[name])}", number(tokens[0])
     yield say("messages"), sent_words(report, say)
-    if again.found is not None:
-        yield say("brought in for it"), number(len(again.found.brought_in))
+    if again.why is not None:
+        yield say("brought in for it"), number(len(again.why.brought_in))
     if (prefix := report.prefix_tokens_unchanged) is not None:
         yield say("begins alike"), percent(prefix, report.token_used, 1)
     if not is_free(calls[at]):

@@ -145,10 +145,10 @@ async def _read(
     return result, document, list(await reader.store.list_turns(scope))
 
 
-def _text(found: Trace, document: SessionDocument, choice: str) -> dict[str, Any]:
+def _text(result: Trace, document: SessionDocument, choice: str) -> dict[str, Any]:
     """What it says, a part at a time."""
-    message = next((m for m in document.session.messages if m.message_id == found.id), None)
-    piece = document.evidences.get(found.id)
+    message = next((m for m in document.session.messages if m.message_id == result.id), None)
+    piece = document.evidences.get(result.id)
     text = message.content if message else piece.content if piece else ""
     parts = max(1, -(-len(text) // PART))
     part = min(max(1, int(choice)), parts) if choice.isdecimal() and len(choice) < 9 else 1
@@ -182,9 +182,9 @@ def _label_messages(
     return of
 
 
-def _find_quotes(found: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
+def _find_quotes(result: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
     """What people said that an answer has in its words."""
-    message = next((m for m in document.session.messages if m.message_id == found.id), None)
+    message = next((m for m in document.session.messages if m.message_id == result.id), None)
     is_answer = message is not None and message.role is Role.ASSISTANT
     return said_before(message, document, turns) if message is not None and is_answer else []
 

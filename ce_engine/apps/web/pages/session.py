@@ -79,7 +79,7 @@ ORDERS = ("tokens", "cost", "effect")
 
 
 def _table(
-    found: Timeline,
+    chart: Timeline,
     turns: Sequence[TurnRow],
     query: QueryParams,
     spent: SessionCosts | None,
@@ -88,18 +88,18 @@ def _table(
     """A page of the table of turns; what they cost where that is known by now."""
     order = query.get("order", "")
     order = order if order in ORDERS else ""
-    at = _start(query.get("page", ""), len(found))
-    places = _ordered(found, order, spent)[at : at + ROWS]
-    numbers = {found.turns[place] for place in places}
+    at = _start(query.get("page", ""), len(chart))
+    places = _ordered(chart, order, spent)[at : at + ROWS]
+    numbers = {chart.turns[place] for place in places}
     cells = spent.cells_of(numbers) if spent is not None else None
-    rows = _rows(found, turns, places)
+    rows = _rows(chart, turns, places)
     return {
         "rows": rows,
         "by_question": any(row["question"] for row in rows),
-        "pages": -(-len(found) // ROWS),
+        "pages": -(-len(chart) // ROWS),
         "at": at // ROWS + 1,
         "order": order,
-        "has_lanes": len(found.lanes) > 1,
+        "has_lanes": len(chart.lanes) > 1,
         "costs": cells,
         "unit": spent.amounts.unit(say) if spent is not None else "",
         "marks": {name: say(text) for name, text in MARKS.items()},
@@ -131,7 +131,7 @@ def _rows(chart: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> l
             "prefix": chart.prefix[place],
             "rules": chart.layers["rules"][place],
             "retrieved": chart.layers["retrieved"][place],
-            "given": chart.given[place],
+            "given": chart.app_messages[place],
             "left_out": chart.left_out[place],
             "marks": chart.marks.get(place, []),
             "moved": place in moved,
@@ -155,12 +155,12 @@ def _bars(chart: Timeline, place: int) -> list[tuple[str, float, float]]:
     return parts
 
 
-def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
+def _notable(chart: Timeline) -> list[tuple[str, list[int], int]]:
     """Kinds of what deserves a look, with the turns, and how many more there are."""
     by_kind: dict[str, list[int]] = {}
-    for place, marks in found.marks.items():
+    for place, marks in chart.marks.items():
         for mark in marks:
-            by_kind.setdefault(mark, []).append(found.turns[place])
+            by_kind.setdefault(mark, []).append(chart.turns[place])
     return [
         (kind, by_kind[kind][:MOST_NOTABLE], max(0, len(by_kind[kind]) - MOST_NOTABLE))
         for kind in MARKS
@@ -168,24 +168,24 @@ def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
     ]
 
 
-def _first(found: Spots) -> tuple[Spots, int]:
+def _first(all_spots: Spots) -> tuple[Spots, int]:
     """As many turns of it as are named one by one, and how many more there are."""
-    head = replace(found, turns=found.turns[:MOST_NOTABLE])
-    return head, max(0, len(found.turns) - MOST_NOTABLE)
+    head = replace(all_spots, turns=all_spots.turns[:MOST_NOTABLE])
+    return head, max(0, len(all_spots.turns) - MOST_NOTABLE)
 
 
-def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
+def _sums(chart: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
     return {
-        "moved": len(found.moved),
+        "moved": len(chart.moved),
         "first": turns[0].opened_at if turns else "",
         "last": turns[-1].closed_at or turns[-1].opened_at if turns else "",
         "frameworks": sorted({row.framework for row in turns if row.framework}),
     }
 
 
-def _columns(found: Timeline, scope: Scope) -> dict[str, Any]:
+def _columns(chart: Timeline, scope: Scope) -> dict[str, Any]:
     """What the picture says of a turn that is pointed at, and where it leads."""
-    columns = found.columns()
+    columns = chart.columns()
     return {**columns, "id": scope.session_id, "user": scope.user_id}
 
 

@@ -67,7 +67,7 @@ async def turn(request: Request) -> Response:
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         again = await made_again(reader, record, say)
         other = await _what_if(reader, record, query, say) if _asks(query) else {}
-        other["rules"] = await _rules(reader, record, again.found, say)
+        other["rules"] = await _rules(reader, record, again.why, say)
     links, report = Links(record.document, record.turns), record.report
     rows, sides = await asyncio.to_thread(_compared, again, record, links, say)
     find = query.get("find", "").strip()
@@ -78,17 +78,17 @@ async def turn(request: Request) -> Response:
         "turn.html",
         **_frame(record, say),
         **_figures(record, report, say),
-        **_reasons(record, report, again.found, say),
+        **_reasons(record, report, again.why, say),
         **_costs(reader, record, say),
         rows=batch if find else folded(batch),
         hits=len(hits),
-        **await asyncio.to_thread(rest_of, record.row, links, again.found, rows, batch, query, say),
+        **await asyncio.to_thread(rest_of, record.row, links, again.why, rows, batch, query, say),
         is_fold=lambda row: isinstance(row, Fold),
         why=partial(reason_words, say=say),
         find=find,
         replay=again.replay,
         problem=again.problem,
-        **_recall(again.found, say),
+        **_recall(again.why, say),
         source=_source(links, say),
         back=_back(record),
         shown_text=_shown_text(record.document, find),
@@ -162,7 +162,7 @@ NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
 def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> list[Row]:
     if again.replay is None or report is None:
         return []
-    return turn_rows(again.replay, again.found, report, links, say)
+    return turn_rows(again.replay, again.why, report, links, say)
 
 
 def _compared(
@@ -237,7 +237,7 @@ def _costs(reader: Reader, record: StoredTurn, say: Say) -> dict[str, Any]:
     if record.report is None or is_free(calls[record.at]):  # no model was asked, or none answered
         return values
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    is_dearer = spent.costs.each[record.at].is_dearer
+    is_dearer = spent.costs.calls[record.at].is_dearer
     return {**values, "costs": list(turn_lines(spent, record.at, say)), "is_dearer": is_dearer}
 
 
@@ -341,7 +341,7 @@ def _not_quoted(report: Report | None, other: Explanation, say: Say) -> Any:
     if report is None:
         return None
     return Reasons(
-        report.model_copy(update={"recall": other.recall}), say=say, taken=other.taken
+        report.model_copy(update={"recall": other.recall}), say=say, room=other.taken
     ).passed
 
 

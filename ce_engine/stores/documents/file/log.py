@@ -78,7 +78,7 @@ class LoadedSession:
     """
 
     key: Key
-    kept: StoredSession
+    state: StoredSession
     snapshot: Identity
     offset: int = 0
     torn: int = 0
@@ -168,7 +168,7 @@ def _with_lines(loaded: LoadedSession, path: Path, tail: bytes, keys: MacKeys) -
     if not tail:
         return loaded
     mac_key = keys(loaded.key)
-    loaded = replace(loaded, kept=loaded.kept.draft(), checked=mac_key is not None)
+    loaded = replace(loaded, state=loaded.state.draft(), checked=mac_key is not None)
     for line in lines:
         loaded = _with_line(loaded, path, line, mac_key)
     offset = loaded.offset + len(tail) - len(rest)
@@ -179,7 +179,7 @@ def _with_line(
     loaded: LoadedSession, path: Path, line: bytes, mac_key: bytes | None
 ) -> LoadedSession:
     """The session with one line more, which its own draft takes in."""
-    last = loaded.kept.head.version
+    last = loaded.state.head.version
     try:
         record = from_json(line)
         record.pop("mac", None)
@@ -189,7 +189,7 @@ def _with_line(
         if version <= last:  # its writer was killed between the two files
             return replace(loaded, passed=loaded.passed + len(line) + 1)
         with sealing.of_session(loaded.key):
-            absorb(loaded.kept, record)
+            absorb(loaded.state, record)
     except _NO_RECORD as error:
         raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
     stands = _LINE_MAC.search(line)
@@ -215,14 +215,14 @@ def write(
     if old is None or old.torn or old.passed or not old.mac:
         return write_snapshot(folder, key, old, state, mac_key)
     with sealing.of_session(key):
-        text = to_json(difference(old.kept, state)).encode()
+        text = to_json(difference(old.state, state)).encode()
     new_mac = mac(mac_key, old.mac, text)
     line = text[:-1] + b',"mac":"%s"}\n' % new_mac.encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
         return write_snapshot(folder, key, old, state, mac_key)
     with open(folder / JOURNAL, "ab", buffering=0, opener=opener) as file:
         write_all(file, line)
-    return replace(old, kept=state, offset=old.offset + len(line), mac=new_mac, wrong="")
+    return replace(old, state=state, offset=old.offset + len(line), mac=new_mac, wrong="")
 
 
 def write_snapshot(
@@ -259,14 +259,14 @@ def with_verdict(old: LoadedSession | None, state: StoredSession) -> None:
         return
     if old.mac:
         state.forged = state.forged or old.wrong
-    elif not old.kept.events and old.kept.has_content:  # older releases had a log, too
-        state.forged = state.forged or f"version {old.kept.head.version}, whose log was taken away"
-    elif not all(map(is_older, old.kept.events)):
+    elif not old.state.events and old.state.has_content:  # older releases had a log, too
+        state.forged = state.forged or f"version {old.state.head.version}, whose log was taken away"
+    elif not all(map(is_older, old.state.events)):
         state.forged = (
-            state.forged or f"version {old.kept.head.version}, whose MACs were taken away"
+            state.forged or f"version {old.state.head.version}, whose MACs were taken away"
         )
     else:
-        state.older = old.kept.head.version
+        state.older = old.state.head.version
 
 
 def has_remains(folder: Path) -> bool:
@@ -294,7 +294,7 @@ def anew(folder: Path, old: LoadedSession, keys: MacKeys) -> None:
     """Write the snapshot anew as it is; the caller holds the lock."""
     mac_key = keys(old.key)
     if mac_key is not None:
-        state = old.kept.draft()
+        state = old.state.draft()
         with_verdict(old, state)
         write_snapshot(folder, old.key, old, state, mac_key)
 

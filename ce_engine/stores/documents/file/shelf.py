@@ -57,7 +57,7 @@ class Shelf:
         session = self._load(folder)
         if session is None and not self.root.is_dir():
             self._check_parent()
-        return session.kept if session else None
+        return session.state if session else None
 
     def change(
         self,
@@ -69,12 +69,12 @@ class Shelf:
         folder = folder_of(self.root, scope.key)
         with self.locked(folder, deadline):
             old = self._load(folder)
-            state, result = change(old.kept if old else None)
+            state, result = change(old.state if old else None)
             mac_key = self._keys(scope.key)
             if state is not None and mac_key is not None:
                 is_deleted = state.head.is_deleted
                 log.with_verdict(None if is_deleted else old, state)
-                version = old.kept.head.version + 1 if old else state.head.version
+                version = old.state.head.version + 1 if old else state.head.version
                 is_whole = result.removed or state.head.version != version  # a line adds one
                 write = log.write_snapshot if is_whole else log.write
                 self._remember(folder, write(folder, scope.key, old, state, mac_key))
@@ -128,7 +128,7 @@ class Shelf:
                 if damage:
                     self._warn(folder, damage)
                 elif session is not None:
-                    yield session.key, session.kept
+                    yield session.key, session.state
         if not self.root.is_dir():
             self._check_parent()
 

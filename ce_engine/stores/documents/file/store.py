@@ -268,7 +268,7 @@ def _checked(session: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's files say."""
     if session is None:
         return None
-    state = session.kept
+    state = session.state
     with_verdict(session, state)
     things = (state.messages, state.evidence, state.calls, state.usages, state.turns, state.tasks)
     rows = sum(map(len, things))

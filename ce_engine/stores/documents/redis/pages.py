@@ -96,7 +96,7 @@ class LoadedSession:
 
     key: Key
     stamp: Stamp
-    kept: StoredSession
+    state: StoredSession
     page_bytes: int
     line_bytes: int
     mac: str
@@ -105,7 +105,7 @@ class LoadedSession:
 
     @property
     def watermark(self) -> Watermark:
-        head = self.kept.head
+        head = self.state.head
         return Watermark(self.stamp, self.mac, head.last_event_seq, head.chain_head)
 
     def has_lost(self, watermark: Watermark, texts: Sequence[bytes]) -> bool:
@@ -115,7 +115,7 @@ class LoadedSession:
         if self.stamp.page == watermark.stamp.page:
             place = 1 + watermark.stamp.lines
             return len(texts) <= place or _mac_of(texts[place]) != watermark.mac
-        events = self.kept.events[watermark.events - 1 :]
+        events = self.state.events[watermark.events - 1 :]
         return watermark.events > 0 and (not events or events[0].hash != watermark.chain)
 
 
@@ -169,7 +169,7 @@ def with_lines(
     Raises:
         FileDamagedError: they do not, or the stamp tells of others.
     """
-    state, last, wrong = loaded.kept.draft(), loaded.mac, loaded.wrong
+    state, last, wrong = loaded.state.draft(), loaded.mac, loaded.wrong
     for line in lines:
         version = state.head.version
         try:
@@ -190,7 +190,7 @@ def with_lines(
         head.is_deleted,
     ):
         wrong = wrong or f"the stamp, which tells of version {stamp.version} and not {head.version}"
-    return replace(loaded, stamp=stamp, kept=state, line_bytes=size, mac=last, wrong=wrong)
+    return replace(loaded, stamp=stamp, state=state, line_bytes=size, mac=last, wrong=wrong)
 
 
 def follows(loaded: LoadedSession, stamp: Stamp, lines: Sequence[bytes], key: bytes | None) -> bool:
@@ -223,17 +223,17 @@ def text_write(
     key: Key, old: LoadedSession | None, state: StoredSession, mac_key: bytes, *, anew: bool
 ) -> TextWrite:
     """What makes `state` of what is there; `anew` leaves nothing of that in any byte."""
-    is_deletion = state.head.is_deleted and old is not None and not old.kept.head.is_deleted
+    is_deletion = state.head.is_deleted and old is not None and not old.state.head.is_deleted
     if old is not None and not is_deletion:
         state.forged = state.forged or old.wrong
     if old is not None and not anew:
         with sealing.of_session(key):
-            text = _with_mac(mac_key, old.mac, difference(old.kept, state))
+            text = _with_mac(mac_key, old.mac, difference(old.state, state))
         if old.line_bytes + len(text) <= max(LINES_BYTES, old.page_bytes):
             stamp = _stamp(old.stamp.page, old.stamp.lines + 1, state.head)
             size = old.line_bytes + len(text)
             new = replace(
-                old, stamp=stamp, kept=state, line_bytes=size, mac=_mac_of(text), wrong=""
+                old, stamp=stamp, state=state, line_bytes=size, mac=_mac_of(text), wrong=""
             )
             return TextWrite(new, text, is_page=False)
     names: Data = dict(zip(_KEY, key, strict=True))

@@ -105,7 +105,7 @@ class Shelf:
         self.check_secret(link)
         while True:
             old = self.load(link, key)
-            state, result = change(old.kept if old else self._remains(key))
+            state, result = change(old.state if old else self._remains(key))
             mac_key = self._keys(key)
             if state is None or mac_key is None:
                 return result
@@ -132,7 +132,7 @@ class Shelf:
                 self._warn(key, error)
                 continue
             if session is not None:
-                yield key, session.kept
+                yield key, session.state
 
     def damaged(self, link: Link, account_id: str | None, user_id: str | None) -> list[str]:
         """What is wrong with the sessions that no list has; each is named."""
@@ -202,7 +202,7 @@ class Shelf:
         if mac_key is None or watermark is None:
             self._remember(session)
             return True
-        state = session.kept
+        state = session.state
         # What was deleted may hold what somebody put there since: it is not signed.
         state = state.emptied(Scope.of_stored(*key)) if state.head.is_deleted else state.draft()
         state.head.version = max(state.head.version, watermark.stamp.version) + 1

@@ -249,7 +249,7 @@ class RedisStore(DocumentStore):
     async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         def work(link: Link) -> T:
             session = self._shelf.load(link, scope.key)
-            return look(session.kept if session else None)
+            return look(session.state if session else None)
 
         return await self._run(self._readers, work)
 
@@ -322,7 +322,7 @@ def _checked(session: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's texts say."""
     if session is None:
         return None
-    state, forged = session.kept, session.kept.forged or session.wrong
+    state, forged = session.state, session.state.forged or session.wrong
     things = (state.messages, state.evidence, state.calls, state.usages, state.turns, state.tasks)
     if not session.checked:
         return ContentCheck(unverified=(f"content: {secret.VARIABLE} is not set",))
