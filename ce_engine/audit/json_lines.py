@@ -26,6 +26,7 @@ _LINE_BYTES = 16_384
 """A record is shorter."""
 _WRITING_S = 0.02
 """A write takes less."""
+_LOOKS = 3
 
 
 class JsonLinesAudit:
@@ -69,9 +70,8 @@ class JsonLinesAudit:
         try:
             os.close(self._open())
         except OSError as error:
-            if (
-                error.errno == errno.ENXIO and self.path.is_fifo()
-            ):  # it may come in a moment: the app starts all the same
+            if error.errno == errno.ENXIO and self.path.is_fifo():
+                # Its reader may come in a moment: the app starts all the same.
                 logger.warning(
                     "the audit log %r is a pipe that nobody reads: records are lost until its reader is started",
                     str(self.path),
@@ -171,7 +171,7 @@ def _ends_within_a_line(path: Path) -> bool | None:
     """Whether the last record was broken off, by whichever process; `None` where that cannot be seen."""
     size = 0
     try:
-        while True:
+        for _ in range(_LOOKS):
             with open(path, "rb", opener=open_regular) as file:
                 known_size, size = size, file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - 1))
@@ -181,7 +181,8 @@ def _ends_within_a_line(path: Path) -> bool | None:
                 return True
             time.sleep(_WRITING_S)  # another process may be writing just now
     except OSError:
-        return None
+        pass
+    return None
 
 
 def _time_of(path: Path, *, last: bool) -> datetime | None:

@@ -54,12 +54,14 @@ def is_of_one(error: OSError | UnicodeEncodeError, root: Path) -> bool:
     """Whether it is the fault of one session's or one user's files, and the store is there for all others."""
     if isinstance(error, UnicodeEncodeError) or error.errno not in OF_ONE or not error.filename:
         return False
-    as_who_writes = os.access in os.supports_effective_ids
-    return (
-        root in Path(error.filename).parents
-        and root.is_dir()
-        and os.access(root, os.R_OK | os.W_OK | os.X_OK, effective_ids=as_who_writes)
-    )
+    if root not in Path(error.filename).parents or not root.is_dir():
+        return False
+    if error.errno not in (errno.EACCES, errno.EPERM):
+        return True
+    as_who_writes = (
+        os.access in os.supports_effective_ids
+    )  # else it may be that the whole store is denied
+    return os.access(root, os.R_OK | os.W_OK | os.X_OK, effective_ids=as_who_writes)
 
 
 def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
