@@ -45,7 +45,7 @@ def call_of(hooks: Hooks[Line], talker: Talker, *, described: int = 1) -> Govern
 
 def opened(hooks: Hooks[Line], talker: Talker) -> Iterator[str]:
     call = call_of(hooks, talker)
-    return call.open(lambda goes: talker.begun(goes[0]), str, lambda _: None)
+    return iter(call.open(lambda goes: talker.begun(goes[0]), str, lambda _: None))
 
 
 async def aopened(hooks: Hooks[Line], talker: Talker) -> AsyncIterator[str]:

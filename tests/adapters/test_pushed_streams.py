@@ -199,7 +199,7 @@ def test_a_callback_stays_what_it_is(engine: ContextEngine) -> None:
 
 async def test_an_awaited_callback_object_stays_one(engine: ContextEngine) -> None:
     class Awaiting(Pusher):
-        async def atell(self, messages: list[Line], *, streaming_callback: Any) -> Line:
+        async def atell(self, messages: list[Line], *, streaming_callback: Any = None) -> Line:
             answer = self._asked(messages)
             assert isinstance(streaming_callback, Asked)
             assert not inspect.iscoroutinefunction(streaming_callback)

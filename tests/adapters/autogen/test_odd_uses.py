@@ -31,7 +31,7 @@ class Echo(ReplayChatCompletionClient):
         usage = RequestUsage(prompt_tokens=1, completion_tokens=1)
         return CreateResult(finish_reason="stop", content=text, usage=usage, cached=False)
 
-    async def create_stream(self, messages: Any, **_: Any) -> AsyncIterator[str | CreateResult]:
+    async def create_stream(self, messages: Any, **_: Any) -> AsyncIterator[str | CreateResult]:  # type: ignore[override]  # as some are
         yield self.answer(messages)
 
 
@@ -42,7 +42,7 @@ def said(text: str) -> UserMessage:
 class Notebook(ListMemory):
     """Finds by a subject."""
 
-    async def query(self, query: Any, *_: Any, **kwargs: Any) -> MemoryQueryResult:
+    async def query(self, query: Any, *_: Any, **kwargs: Any) -> MemoryQueryResult:  # type: ignore[override]  # as some are
         text = f"{query} {kwargs.get('subject')}"
         return MemoryQueryResult(
             results=[MemoryContent(content=text, mime_type=MemoryMimeType.TEXT)]
@@ -78,7 +78,8 @@ async def create(client: Echo, messages: Any) -> Any:
 
 
 async def create_piecewise(client: Echo, messages: Any) -> Any:
-    return [piece async for piece in client.create_stream(messages)][-1].content
+    pieces: list[Any] = [piece async for piece in client.create_stream(messages)]
+    return pieces[-1].content
 
 
 ITERATORS = {

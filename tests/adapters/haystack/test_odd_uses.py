@@ -9,7 +9,7 @@ from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.builders import ChatPromptBuilder
 from haystack.dataclasses import ChatMessage, StreamingChunk, ToolCall
-from haystack.tools import create_tool_from_function
+from haystack.tools.from_function import create_tool_from_function
 
 from tests.adapters.haystack.natives import Haystack
 from tests.adapters.odd_uses import TEXTS, Mute, OddUseTests, Use, once

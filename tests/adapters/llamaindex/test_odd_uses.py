@@ -40,18 +40,22 @@ async def mail_later(tool: FunctionTool) -> str:
     return str(await tool.acall(to="ann", subject="hi"))
 
 
+def echo() -> Echo:
+    return Echo(max_tokens=None)
+
+
 KEYWORDS = {
     "a tool's `subject`": Use(
         mailing, lambda tool: str(tool.call(to="ann", subject="hi")), "'hi' to ann"
     ),
     "a tool's `subject`, awaited": Use(mailing, mail_later, "'hi' to ann"),
     "a model's `subject`": Use(
-        Echo, lambda llm: llm.chat([said("x")], subject="s").message.content, "s"
+        echo, lambda llm: llm.chat([said("x")], subject="s").message.content, "s"
     ),
 }
 
 
-ITERATORS = once(Echo, said, lambda llm, messages: llm.chat(messages).message.content)
+ITERATORS = once(echo, said, lambda llm, messages: llm.chat(messages).message.content)
 
 
 def chunks(messages: Sequence[ChatMessage]) -> list[ChatResponse]:
@@ -82,6 +86,14 @@ class Listing(Echo):
         return chunks(messages)
 
 
+def streaming() -> Streaming:
+    return Streaming(max_tokens=None)
+
+
+def listing() -> Listing:
+    return Listing(max_tokens=None)
+
+
 def chatting(llm: Echo) -> SimpleChatEngine:
     return SimpleChatEngine.from_defaults(llm=llm)
 
@@ -96,11 +108,11 @@ async def chat_later(engine: Any) -> list[str]:
 
 
 STREAMS = {
-    "a stream": Use(lambda: chatting(Streaming()), chat, ["one", " two"]),
-    "an awaited stream": Use(lambda: chatting(Streaming()), chat_later, ["one", " two"]),
-    "a list as a stream": Use(lambda: chatting(Listing()), chat, ["one", " two"]),
+    "a stream": Use(lambda: chatting(streaming()), chat, ["one", " two"]),
+    "an awaited stream": Use(lambda: chatting(streaming()), chat_later, ["one", " two"]),
+    "a list as a stream": Use(lambda: chatting(listing()), chat, ["one", " two"]),
     "a list as a stream stays one": Use(
-        Listing,
+        listing,
         lambda llm: [each.delta for each in llm.stream_chat([said("one two")])[-2:]],
         ["one", " two"],
     ),
@@ -114,7 +126,7 @@ def whose(name: str) -> Use:
         with instrument_tags({name: Mute()}):
             return llm.chat([said("x")]).message.content
 
-    return Use(Echo, ask, "x")
+    return Use(echo, ask, "x")
 
 
 IDS = {f"a call's {name}": whose(name) for name in ("session_id", "user_id")}

@@ -9,7 +9,7 @@ from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.chat_completion_client_base import ChatCompletionClientBase
 from semantic_kernel.connectors.ai.prompt_execution_settings import PromptExecutionSettings
-from semantic_kernel.contents import ChatHistory, ChatMessageContent
+from semantic_kernel.contents import AuthorRole, ChatHistory, ChatMessageContent
 from semantic_kernel.functions import KernelArguments, kernel_function
 
 from tests.adapters.odd_uses import Mute, OddUseTests, Use
@@ -24,7 +24,7 @@ class Echo(ChatCompletionClientBase):
     ) -> list[ChatMessageContent]:
         del settings
         text = " ".join(message.content for message in chat_history.messages)
-        return [ChatMessageContent(role="assistant", content=text)]
+        return [ChatMessageContent(role=AuthorRole.ASSISTANT, content=text)]
 
 
 class Plotter:
