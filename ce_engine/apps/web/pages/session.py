@@ -121,6 +121,7 @@ def _ordered(chart: Timeline, order: str, spent: SessionCosts | None) -> list[in
 
 def _rows(chart: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> list[dict[str, Any]]:
     moved, question_numbers = set(chart.moved), Questions.of(turns).numbers
+    more_left_out = _more_left_out(chart)
     return [
         {
             "turn": chart.turns[place],
@@ -133,6 +134,7 @@ def _rows(chart: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> l
             "retrieved": chart.layers["retrieved"][place],
             "given": chart.app_messages[place],
             "left_out": chart.left_out[place],
+            "more_left_out": more_left_out[place],
             "marks": chart.marks.get(place, []),
             "moved": place in moved,
             "row": turns[chart.turns[place] - 1],
@@ -141,6 +143,15 @@ def _rows(chart: Timeline, turns: Sequence[TurnRow], places: Sequence[int]) -> l
         }
         for place in places
     ]
+
+
+def _more_left_out(chart: Timeline) -> list[int]:
+    """How many more messages each turn left out than its lane's turn before."""
+    before, more = dict[int, int](), []
+    for lane, left_out in zip(chart.lane, chart.left_out, strict=True):
+        more.append(max(0, left_out - before.get(lane, 0)))
+        before[lane] = left_out
+    return more
 
 
 def _bars(chart: Timeline, place: int) -> list[tuple[str, float, float]]:

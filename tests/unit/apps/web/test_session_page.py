@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_every_turn_has_its_link(talk_pages: TestClient) -> None:
     assert len(links) == len(columns(html)["turns"])
     for link in (links[0], links[-1]):
         assert talk_pages.get(link.replace("&amp;", "&")).status_code == 200
+
+
+def test_a_turn_says_how_many_more_messages_it_left_out(talk_pages: TestClient) -> None:
+    """Where the cut moved, and how far, is seen without subtracting."""
+    html = talk_pages.get(PAGE).text
+    cells = re.findall(
+        r'<td class="number nowrap">(?:<span class="soft small">\+(\d+) </span>)?(?:(\d+) / \d+|–)</td>',
+        html,
+    )
+    more, left_out = ([int(cell[n] or 0) for cell in cells] for n in (0, 1))
+    assert any(more)
+    assert more == [max(0, after - before) for before, after in pairwise([0, *left_out])]
 
 
 def test_what_it_cost_comes_in_a_part_of_its_own(talk_pages: TestClient, talk_url: str) -> None:
