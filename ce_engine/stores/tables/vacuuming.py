@@ -61,6 +61,14 @@ JOIN pg_class c ON c.relname = s.tablename AND c.relnamespace = n.oid
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
 WHERE pg_table_is_visible(c.oid)
 """
+_BRIEFLY = "SET lock_timeout = 200"
+"""For a lock that an app's calls queue behind, beside them."""
+_HELD = "others held a table: see what they do, or use --rewrite"
+_REFUSALS = {
+    errors.InsufficientPrivilege: "only the tables' owner can take them away",
+    errors.FeatureNotSupported: "a view, a trigger, a policy or a generated column that is none of ours uses a column "
+    "of content: take that away",
+}
 _WAITED = (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled)
 _NAMED = 5
 
@@ -82,6 +90,7 @@ class Vacuum:
             # To freeze, the server waits for a page that somebody looks at, and does not pass over it.
             busy = self._is_busy_for(f"VACUUM (FREEZE) {', '.join(_names())}")
             skipped = len(passed_over)
+            self._connection.exec_driver_sql(_BRIEFLY)
             samples = self._forget_samples()
         in_use = (
             "others held a table for 5 s, or it took too long: see what they do" if busy else ""
@@ -155,17 +164,28 @@ class Vacuum:
         columns = [row for row in self._connection.exec_driver_sql(_SAMPLES) if _is_content(*row)]
         if not columns:
             return ""
-        try:
-            anew = (f"ALTER TABLE {t} ALTER COLUMN {c} TYPE {type_}" for t, c, type_ in columns)
-            busy = sum(map(self._is_busy_for, (*UNSAMPLED, *anew)))
-        except DBAPIError as error:
-            if not isinstance(error.orig, errors.InsufficientPrivilege):
-                raise
-            return "its statistics (pg_stats) have values of deleted rows, which their tables' owner can take away"
+        problems = dict[str, None]()
+        anew = (f"ALTER TABLE {t} ALTER COLUMN {c} TYPE {type_}" for t, c, type_ in columns)
+        for statement in (*UNSAMPLED, *anew):
+            problem = self._problem_of(statement)
+            problems[problem] = None
+            if problem == _HELD:  # an app's calls wait behind each that waits
+                break
         self._is_busy_for(
             "VACUUM pg_catalog.pg_statistic"
         )  # a superuser's; it warns others, and passes over
-        return "others held a table for 5 s, whose statistics (pg_stats) stay" if busy else ""
+        texts = "; ".join(filter(None, problems))
+        return f"statistics (pg_stats) have values of deleted rows: {texts}" if texts else ""
+
+    def _problem_of(self, statement: str) -> str:
+        """Run it; what was in its way."""
+        try:
+            return _HELD if self._is_busy_for(statement) else ""
+        except DBAPIError as error:
+            for kind, problem in _REFUSALS.items():
+                if isinstance(error.orig, kind):
+                    return problem
+            raise
 
     def _is_busy_for(self, statement: str) -> bool:
         """Run it; true where others were in its way for too long."""

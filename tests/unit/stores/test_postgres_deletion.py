@@ -211,6 +211,23 @@ def test_a_deletion_takes_samples_along_that_are_there(url: str, more: tuple[str
     assert "marmalade" not in samples_of(url)
 
 
+@pytest.mark.parametrize("more", [(), ("--rewrite",)])
+def test_a_view_on_content_keeps_its_samples_and_no_row(url: str, more: tuple[str, ...]) -> None:
+    """The server sets no type anew of a column that somebody's view reads; the deletion goes on, and says so."""
+    with connected(url) as connection:
+        connection.execute("CREATE VIEW mine AS SELECT content FROM ce_messages")
+    say_and_analyze(url, SAMPLING)
+    deletion = ce("delete", "--user", "ann", "--yes", *more, "--store", url)
+    assert deletion.exit_code == 1
+    assert "a view, a trigger" in deletion.stderr
+    with connected(url) as connection:
+        assert connection.execute("SELECT count(*) FROM ce_messages").fetchone() == (0,)
+        connection.execute("DROP VIEW mine")
+    again = ce("delete", "--rewrite", "--store", url)
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert "marmalade" not in samples_of(url)
+
+
 def test_samples_that_a_role_cannot_take_away_are_named(url: str, of_app: str) -> None:
     say_and_analyze(url, SAMPLING)
     assert "statistics (pg_stats)" in deleted_by(of_app).bytes_left
