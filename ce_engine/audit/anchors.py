@@ -19,7 +19,6 @@ _LINE = re.compile(
     r"ce-anchor/1 (?P<at>\S+) session=(?P<session>[0-9a-f]{32}) events=(?P<events>\d+) "
     r"head=(?P<head>c\d:[0-9a-f]{40}|-) content=(?P<content>[0-9a-f]{32}|-)"
 )
-_BEGIN = "ce-anchor/"
 _NONE = "-"
 
 
@@ -61,7 +60,7 @@ def anchors_of(text: str) -> list[Anchor]:
     """
     anchors = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or (line.startswith("#") and _BEGIN not in line):
+        if not line.strip() or (line.startswith("#") and not _LINE.search(line)):
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:

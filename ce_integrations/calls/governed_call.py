@@ -14,7 +14,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from ce_engine import Usage
@@ -38,6 +38,15 @@ def _nothing(_: object) -> bool:
     return False
 
 
+def _begin(source: Any) -> Iterator[Any]:
+    """What gives the pieces: frameworks take what has only `__next__`, too."""
+    return iter(source) if hasattr(source, "__iter__") else source
+
+
+def _abegin(source: Any) -> AsyncIterator[Any]:
+    return aiter(source) if hasattr(source, "__aiter__") else source
+
+
 def _close(source: object) -> None:
     if close := getattr(source, "close", None):
         close()
@@ -46,6 +55,17 @@ def _close(source: object) -> None:
 async def _aclose(source: object) -> None:
     if close := getattr(source, "aclose", None):
         await close()
+
+
+def _leave(source: object) -> None:
+    """Close what is no iterator itself; without us nobody does, so that nobody hears of an error of it."""
+    with suppress(Exception):
+        _close(source)
+
+
+async def _aleave(source: object) -> None:
+    with suppress(Exception):
+        await _aclose(source)
 
 
 class GovernedCall(Generic[Native]):
@@ -202,7 +222,7 @@ class GovernedCall(Generic[Native]):
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
-                pieces = iter(source)
+                pieces = _begin(source)
             while True:
                 with self._governing():
                     chunk = next(pieces, _END)
@@ -216,7 +236,7 @@ class GovernedCall(Generic[Native]):
         except BaseException as error:
             self.hooks.failed(self._turn, error, "" if whole is None else whole.text)
             if source is not pieces:
-                _close(source)
+                _leave(source)
             raise
         finally:
             _close(pieces)
@@ -239,7 +259,7 @@ class GovernedCall(Generic[Native]):
             whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
-                pieces = aiter(source)
+                pieces = _abegin(source)
             while True:
                 with self._governing():
                     chunk = await anext(pieces, _END)
@@ -254,7 +274,7 @@ class GovernedCall(Generic[Native]):
             # Waits for nothing where the generator is closed or the task cancelled.
             await self.hooks.afailed(self._turn, error, "" if whole is None else whole.text)
             if source is not pieces:
-                await _aclose(source)
+                await _aleave(source)
             raise
         finally:
             await _aclose(pieces)

@@ -24,14 +24,15 @@ def heard_callable(
 ) -> Callable[..., Any]:
     """A callable that calls `subject` inside `around(*args, **kwargs)`, awaited where it is to be.
 
-    Of a function it is a function. Of an object it stands in for that: attributes and operators are the
+    Of a function or a class it is a function. Of an object it stands in for that: attributes and operators are the
     object's own, and so is its class for who asks by `isinstance`.
 
     Raises:
         Exception: whatever such an object raises that does not let itself be looked at.
     """
     kind = type(subject)
-    method = subject if kind is FunctionType else kind.__call__
+    is_function = kind is FunctionType or inspect.isclass(subject)
+    method = subject if is_function else kind.__call__
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +45,7 @@ def heard_callable(
             return await subject(*args, **kwargs)
 
     own_call = acall if _is_awaited(subject) or _is_awaited(method) else call
-    return own_call if kind is FunctionType else _stand_in(subject, own_call)
+    return own_call if is_function else _stand_in(subject, own_call)
 
 
 def _is_awaited(function: object) -> bool:

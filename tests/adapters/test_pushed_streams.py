@@ -226,6 +226,19 @@ async def test_a_partial_of_an_awaited_function_stays_one(engine: ContextEngine)
     assert heard == [f"> {piece}" for piece in PIECES]
 
 
+def test_a_class_may_be_the_callback(engine: ContextEngine) -> None:
+    heard: list[str] = []
+
+    class Piece:
+        def __init__(self, piece: str) -> None:
+            heard.append(piece)
+
+    with ADAPTER.install_ce(pusher := Pusher(), engine=engine):
+        pusher.tell(ASKED, streaming_callback=Piece)
+    assert tuple(heard) == PIECES
+    assert first_token(engine) is not None
+
+
 @pytest.mark.production_guard
 def test_a_callback_that_cannot_be_looked_at_stays_the_app_s_and_is_not_heard(
     engine: ContextEngine,

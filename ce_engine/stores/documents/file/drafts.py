@@ -30,7 +30,7 @@ def draft_of(root: Path) -> Iterator[Path]:
     place = root.resolve()  # the store's whole folder may be a link
     draft = private_files.draft_path(place, owner())
     with _naming(place):
-        if place.is_mount():  # said before the work, and not after it
+        if os.path.ismount(place):  # said before the work, and not after it
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(place))
         private_files.remove_drafts(place, is_gone)
         draft.mkdir(private_files.FOLDER_MODE)

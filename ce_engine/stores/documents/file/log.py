@@ -45,7 +45,9 @@ _DRAFT = f"{SNAPSHOT}.new"
 JOURNAL_BYTES = 64 * 1024
 """A journal may grow to this, or to the size of its snapshot."""
 MOST_BYTES = 1 << 28
-"""No file is larger: whoever reads one has it in memory."""
+"""No snapshot or journal grows larger: whoever reads one has it in memory."""
+READABLE_BYTES = 2 * MOST_BYTES
+"""As large as the snapshot of both together may be."""
 
 _KEY = ("account_id", "user_id", "session_id")
 _TRIES = 100
@@ -235,7 +237,8 @@ def write_snapshot(
     with sealing.of_session(key):
         text = page({"format": FORMAT, **names, **difference(NOTHING, state)})
     new_mac = mac(mac_key, "", text)
-    if len(text) + _MAC_BYTES > MOST_BYTES:
+    size = 0 if old is None else old.snapshot[-1] + old.offset
+    if len(text) + _MAC_BYTES > max(MOST_BYTES, size):  # what makes one smaller is written
         raise faults.too_large(path, MOST_BYTES)
     try:
         with open(draft, "wb", buffering=0, opener=opener) as file:
@@ -357,8 +360,10 @@ def content(path: Path, offset: int = 0) -> bytes | None:
             size = os.fstat(file.fileno()).st_size
             if size < offset:
                 return None
-            if size > MOST_BYTES:
-                raise faults.damaged(path, f"it has {size} bytes, and the most are {MOST_BYTES}")
+            if size > READABLE_BYTES:
+                raise faults.damaged(
+                    path, f"it has {size} bytes, and the most are {READABLE_BYTES}"
+                )
             if offset:
                 file.seek(offset)
             return file.read()

@@ -174,6 +174,8 @@ class Shelf:
         for folder in (folder for user in self.users() for folder in self._folders_in(user)):
             try:
                 self._purge(folder, deadline)
+            except FileDamagedError as error:
+                self._warn(folder, str(error))
             except OSError as error:  # who spoilt one keeps the others from nothing
                 if not faults.is_of_one(error, self.root):
                     raise
