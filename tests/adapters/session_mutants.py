@@ -75,7 +75,7 @@ def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:
     resolve = session.resolve
 
     def here(info: Any, choice: Any, messages: Any = ()) -> Any:
-        return resolve(dataclasses.replace(info, context=None, asked=None), choice, messages)
+        return resolve(dataclasses.replace(info, context=None, origin=None), choice, messages)
 
     patch.setattr(agent_steps, "_SAID", ())
     patch.setattr(hooks_module, "resolve", here)
