@@ -41,6 +41,7 @@ _ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_
 """Functions that end while the block that they opened goes on."""
 
 _YIELD, _RESUME = (dis.opmap.get(name, -1) for name in ("YIELD_VALUE", "RESUME"))
+_CALLBACK = asyncio.Handle._run.__code__  # noqa: SLF001 - a loop's own frame around what it calls
 _AWAIT = 3
 """How a `RESUME` says that what comes back is an awaited result (CPython 3.11 on)."""
 
@@ -216,15 +217,15 @@ class ScopedVariable(Generic[T]):
 
     def _on_stack(self) -> _Block[T] | None:
         references = self._opened
-        frame: FrameType | None = sys._getframe(1) if references else None  # noqa: SLF001 - who runs counts
-        while frame is not None:
+        if not references:
+            return None
+        for frame in _stack(sys._getframe(1)):  # noqa: SLF001 - who runs counts
             if (
                 id(frame) in references
                 and (opened := self._of(frame)) is not None
                 and opened.blocks
             ):
                 return opened.blocks[-1]
-            frame = frame.f_back
         return None
 
     def _judge(self, blocks: _Blocks[T]) -> _Found[T]:
@@ -300,16 +301,34 @@ def generator_around(frame: FrameType | None) -> tuple[FrameType | None, bool]:
     body of a `with` itself is none: its block is its user's.
     """
     is_called: bool | None = None
-    while frame is not None:
-        above, flags = frame.f_back, frame.f_code.co_flags
+    frames = _stack(frame)
+    for inner in frames:
+        flags = inner.f_code.co_flags
         if flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE:
+            above = inner.f_back
             if above is None or _module(above) not in _WITH:
-                return frame, bool(is_called)
-            above = above.f_back
-        elif is_called is None and _module(frame) not in _OURS:
-            is_called = frame.f_code.co_name not in _ENTERING
-        frame = above
+                return inner, bool(is_called)
+            next(frames, None)  # who resumes it
+        elif is_called is None and _module(inner) not in _OURS:
+            is_called = inner.f_code.co_name not in _ENTERING
     return None, False
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames from this one on, up to where the running task or callback was begun.
+
+    What lies further out waits for the loop: a loop that runs within a callback of its own (nest_asyncio), or
+    again and again, gives turns to tasks of others.
+    """
+    last: object = None
+    with suppress(RuntimeError):  # no loop runs
+        task = asyncio.current_task()
+        last = getattr(task.get_coro(), "cr_frame", None) if task is not None else None
+    while frame is not None and frame.f_code is not _CALLBACK:
+        yield frame
+        if frame is last:
+            return
+        frame = frame.f_back
 
 
 def _module(frame: FrameType) -> str:

@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from contextvars import copy_context
 from itertools import zip_longest
 from typing import Any
@@ -18,6 +18,7 @@ from ce_integrations import CallInfo, ce_role, ce_session
 from ce_integrations.calls.agent_steps import Step, deeper, stepping
 from ce_integrations.identity.session import Choice, chosen_session, resolve
 from ce_integrations.identity.team_role import current_role
+from tests.faults.worker_apps import nested
 
 
 NOBODY = "nobody"
@@ -394,3 +395,62 @@ async def test_a_run_that_began_in_a_generator_stays_its_own() -> None:
     go.set()
     await anext(bob)
     assert await anext(ann) == "ann"
+
+
+@pytest.mark.parametrize("has_block", [True, False])
+async def test_a_loop_that_runs_again_inside_gives_no_block_to_tasks_of_others(
+    has_block: bool,
+) -> None:
+    """As in a notebook with nest_asyncio: whoever has a turn there has the generator further out on the stack."""
+    heard: dict[str, str] = {}
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def bob() -> None:
+        await has_begun.wait()
+        with ce_session("bob") if has_block else nullcontext():
+            heard["bob"] = whose()
+            await may_end.wait()
+            heard["bob, later"] = whose()
+
+    async def ada() -> AsyncIterator[None]:
+        with ce_session("ada"):
+            has_begun.set()
+            nested(asyncio.sleep(0.01))
+            heard["ada"] = whose()
+            yield
+        may_end.set()
+
+    other = asyncio.create_task(bob())
+    async for _ in ada():
+        pass
+    await other
+    name = "bob" if has_block else NOBODY
+    assert heard == {"bob": name, "ada": "ada", "bob, later": name}
+
+
+def test_a_loop_that_runs_in_a_generator_is_in_its_block_and_what_was_left_in_it_is_not() -> None:
+    loop, heard = asyncio.new_event_loop(), dict[str, str]()
+    may_go = asyncio.Event()
+
+    async def left() -> None:
+        await may_go.wait()
+        heard["left"] = whose()
+
+    async def ask() -> None:
+        may_go.set()
+        await asyncio.sleep(0.01)
+        heard["asked"] = whose()
+
+    def talk() -> Iterator[None]:
+        with ce_session("ada"):
+            loop.run_until_complete(ask())
+            yield
+
+    async def leave() -> asyncio.Task[None]:
+        return asyncio.create_task(left())
+
+    other = loop.run_until_complete(leave())
+    list(talk())
+    loop.run_until_complete(other)
+    loop.close()
+    assert heard == {"asked": "ada", "left": NOBODY}
