@@ -12,6 +12,7 @@ from ce_engine.prepare.compose.render import Locale
 from ce_engine.prepare.tool_results.json_form import changed, compact, read
 from ce_engine.prepare.tool_results.lines import selected
 from ce_engine.schema.document import ToolRequest
+from ce_engine.text.quote import neutral
 
 
 REPEATED, CHANGED, COMPACT, SELECTED = (
@@ -98,7 +99,7 @@ class Result:
 
     def __post_init__(self) -> None:
         args = ", ".join(f"{name}={_plain(value)}" for name, value in self.call.args.items())
-        object.__setattr__(self, "label", f"{self.call.name}({_short(args)})")
+        object.__setattr__(self, "label", neutral(f"{self.call.name}({_short(args)})"))
 
     @property
     def is_plain(self) -> bool:
