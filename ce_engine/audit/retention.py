@@ -10,7 +10,7 @@ from time import monotonic
 
 from ce_engine.audit.access import AccessGuard
 from ce_engine.audit.deletion import DeletionMethods
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ContextEngineError, FileDamagedError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.audit import AuditStatus
 from ce_engine.schema.enums import EvidenceType
@@ -111,9 +111,15 @@ class RetentionMethods(DeletionMethods):
                 if not config.asks_project(account, info.user_id):
                     sessions.append((info, ""))
                     continue
-                state = await answered(
-                    self.store.state(_scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
-                )
+                try:
+                    state = await answered(
+                        self.store.state(
+                            _scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY
+                        )
+                    )
+                except FileDamagedError as error:
+                    logger.warning("nothing of a spoilt session is swept: %s", error)
+                    continue
                 if state is not None:
                     sessions.append((info, state.head.project_id))
         return sessions
@@ -121,7 +127,11 @@ class RetentionMethods(DeletionMethods):
     async def _expired_evidence(
         self, info: SessionInfo, project: str, rule: RetentionRule, now: datetime
     ) -> list[Expired]:
-        there = await answered(self.store.list_evidences(_scope(info, project)))
+        try:
+            there = await answered(self.store.list_evidences(_scope(info, project)))
+        except FileDamagedError as error:  # its fault alone: the others' time runs out all the same
+            logger.warning("nothing of a spoilt session is swept: %s", error)
+            return []
         came = [
             (evidence.evidence_id, str(evidence.metadata.get("created_at") or info.created_at))
             for evidence in there

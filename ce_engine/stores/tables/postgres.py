@@ -45,7 +45,10 @@ _OPEN_TURNS = (
     f"CREATE INDEX ce_open_turns ON ce_turns (session) WHERE {tables.OPEN_TURN}",
 )
 _BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
-_GONE = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_GONE = (
+    *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow),
+    *(errors.IdleSessionTimeout, errors.IdleInTransactionSessionTimeout),
+)
 _OF_RECORD = ("22", "54")
 """Classes of SQLSTATE that tell of the values of one record: out of range, or more than the server takes."""
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)

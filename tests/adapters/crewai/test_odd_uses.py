@@ -44,6 +44,12 @@ class Greeting(Flow[dict[str, Any]]):
         return str(echo().call([said("hi")]))
 
 
+class Shown(Mute):
+    """CrewAI 1.14 asks a flow's id for its text itself."""
+
+    __str__ = object.__str__
+
+
 def greeting() -> Greeting:
     return Greeting(suppress_flow_events=True)
 
@@ -57,7 +63,7 @@ def refusal(crew: Any, inputs: dict[str, Any]) -> str:
 
 IDS = {
     **{
-        f"a flow's {name}": Use(greeting, partial(Flow.kickoff, inputs={name: Mute()}), "hi")
+        f"a flow's {name}": Use(greeting, partial(Flow.kickoff, inputs={name: Shown()}), "hi")
         for name in ("user_id", "session_id", "id")
     },
     "a crew's user_id": Use(

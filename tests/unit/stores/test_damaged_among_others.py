@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ce_engine import FileDamagedError, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine import (
+    FileDamagedError,
+    RetentionConfig,
+    RetentionRule,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+)
 from ce_engine.stores.documents.file import shelf
 from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.urls import folder_path
@@ -240,3 +252,49 @@ def test_what_was_warned_of_is_remembered_within_bounds(
     told = [r.getMessage() for r in caplog.records if r.name == "ce_engine.stores"]
     assert (len(told), len(set(told))) == (6, 3)
     engine.sync.close()
+
+
+def test_a_spoilt_session_keeps_nobody_else_s_from_a_sweep(tmp_path: Path) -> None:
+    """A rule for evidence reads that of every session."""
+    url = f"sqlite:///{tmp_path}/ce.db"
+    fill(url)
+    with closing(sqlite3.connect(tmp_path / "ce.db")) as database, database:
+        rows = database.execute(
+            "UPDATE ce_evidence SET body = '{' WHERE session = "
+            "(SELECT id FROM ce_sessions WHERE user_id = 'other')"
+        )
+        assert rows.rowcount > 0
+    engine = create_context_engine(url, config=PATIENT)
+    rules = (
+        RetentionRule(kind="session", max_count=0, user_id="u"),
+        RetentionRule(kind="evidence", max_age=timedelta(days=30)),
+    )
+    report = engine.sync.sweep(RetentionConfig(rules=rules))
+    engine.sync.close()
+    assert report.deleted.sessions == len((*WHOLE, SPOILT))
+
+
+def test_a_setting_of_an_endless_version_is_named(tmp_path: Path) -> None:
+    url = (tmp_path / "ce").as_uri()
+    fill(url)
+    engine = create_context_engine(url, config=PATIENT)
+    engine.sync.constraints.create(SPOILT, "Answer in Chinese.")
+    engine.sync.close()
+    [settings] = (tmp_path / "ce").glob("*/u-*/settings.json")
+    text = settings.read_text("utf-8")
+    settings.write_text(re.sub(r'"version": ?\d+', '"version": 1e999', text), "utf-8")
+    verified = ce("verify", "--store", url)
+    assert isinstance(verified.exception, SystemExit)
+    assert "settings" in verified.stdout
+    assert "session s: intact" in verified.stdout
+    assert ce("export", "--user", "other", "--store", url).exit_code == 0
+
+
+def test_a_folder_in_the_place_of_a_draft_keeps_nobody_from_being_deleted(tmp_path: Path) -> None:
+    url = (tmp_path / "ce").as_uri()
+    fill(url)
+    [user] = (tmp_path / "ce").glob("*/u-*")
+    (user / "settings.json.new").mkdir()
+    deletion = ce("delete", "--user", "other", "--yes", "--store", url)
+    assert deletion.exit_code == 0, deletion.stderr
+    assert "deleted 1 sessions" in deletion.stdout

@@ -52,7 +52,7 @@ READABLE_BYTES = 2 * MOST_BYTES
 _KEY = ("account_id", "user_id", "session_id")
 _TRIES = 100
 _PAUSE_S = 0.002
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 MacKeys = Callable[[Key], bytes | None]
 """The key of a session's MACs; `None` where the secret cannot be read: then nothing can be said."""

@@ -29,7 +29,7 @@ _OLDER_FORMAT = 1
 FILE = "settings.json"
 _DRAFT = f"{FILE}.new"
 _KEPT_OWNERS = 256
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class SettingsFiles:
@@ -158,8 +158,12 @@ class SettingsFiles:
     def remove_remains(self, deadline: float) -> None:
         """Take away what killed writers left."""
         for draft in list(self._shelf.root.glob(f"*/*/{_DRAFT}")):
-            with self._shelf.locked(draft.parent, deadline):
-                draft.unlink(missing_ok=True)
+            try:
+                with self._shelf.locked(draft.parent, deadline):
+                    draft.unlink(missing_ok=True)
+            except OSError as error:  # who spoilt one keeps the others from nothing
+                if not faults.is_of_one(error, self._shelf.root):
+                    raise
 
     def _folder(self, owner: Owner) -> Path:
         return self._shelf.own(self._shelf.root.joinpath(*map(safe, owner)))

@@ -31,7 +31,7 @@ LINES_BYTES = 64 * 1024
 
 _KEY = ("account_id", "user_id", "session_id")
 _MAC = 32
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class Stamp(NamedTuple):

@@ -25,7 +25,7 @@ _FORMAT = 2
 _OLDER_FORMAT = 1
 """Without MACs."""
 _KEPT_OWNERS = 1024
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class OwnersPages:
