@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from ce_engine import (
     BudgetConfig,
@@ -142,6 +143,29 @@ async def test_a_connection_that_was_lost_is_opened_anew(url: str) -> None:
     assert state is not None
     assert [row.message.message_id for row in state.rows] == ["before", "after"]
     await store.close()
+
+
+@pytest.mark.req("A-07")
+async def test_a_connection_that_the_server_ends_for_its_idleness_is_opened_anew(url: str) -> None:
+    """The first call after a pause found it, and the store was "unavailable" for all."""
+    store = SqlStore(idle_after(url, "100ms"), lock_timeout_s=20)
+    await append("before")(store)
+    before = await store.version(SCOPE)
+    await asyncio.sleep(0.4)
+    assert await store.version(SCOPE) == before
+    await asyncio.sleep(0.4)
+    await append("after")(store)
+    state = await store.state(SCOPE)
+    assert state is not None
+    assert [row.message.message_id for row in state.rows] == ["before", "after"]
+    await store.close()
+
+
+def idle_after(url: str, time: str) -> str:
+    """The same store, whose connections the server ends when they rest for so long."""
+    address = make_url(url)
+    options = f"{address.query['options']} -cidle_session_timeout={time}"
+    return address.update_query_dict({"options": options}).render_as_string(hide_password=False)
 
 
 @pytest.mark.req("A-07")
