@@ -21,7 +21,7 @@ ROOMS = {
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5090,
-    "ce_engine/runtime": 1510,
+    "ce_engine/runtime": 1515,
     "ce_engine/schema": 3140,
     "ce_engine/sessions": 1765,
     "ce_engine/stores": 8990,
