@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from time import monotonic
+from typing import TypeVar
 
 from ce_engine.audit.access import AccessGuard
 from ce_engine.audit.deletion import DeletionMethods
@@ -28,6 +29,8 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.times import parse_time
 from ce_engine.stores.row_rules import DELETED_AT
 
+
+T = TypeVar("T")
 
 logger = logging.getLogger("ce_engine.retention")
 
@@ -111,15 +114,9 @@ class RetentionMethods(DeletionMethods):
                 if not config.asks_project(account, info.user_id):
                     sessions.append((info, ""))
                     continue
-                try:
-                    state = await answered(
-                        self.store.state(
-                            _scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY
-                        )
-                    )
-                except FileDamagedError as error:
-                    logger.warning("nothing of a spoilt session is swept: %s", error)
-                    continue
+                state = await _unless_spoilt(
+                    self.store.state(_scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+                )
                 if state is not None:
                     sessions.append((info, state.head.project_id))
         return sessions
@@ -127,14 +124,10 @@ class RetentionMethods(DeletionMethods):
     async def _expired_evidence(
         self, info: SessionInfo, project: str, rule: RetentionRule, now: datetime
     ) -> list[Expired]:
-        try:
-            there = await answered(self.store.list_evidences(_scope(info, project)))
-        except FileDamagedError as error:  # its fault alone: the others' time runs out all the same
-            logger.warning("nothing of a spoilt session is swept: %s", error)
-            return []
+        there = await _unless_spoilt(self.store.list_evidences(_scope(info, project)))
         came = [
             (evidence.evidence_id, str(evidence.metadata.get("created_at") or info.created_at))
-            for evidence in there
+            for evidence in there or ()
             if evidence.type not in SAID and DELETED_AT not in evidence.metadata
         ]
         owner = {name: getattr(info, name) for name in ("account_id", "user_id", "session_id")}
@@ -181,6 +174,15 @@ class RetentionMethods(DeletionMethods):
                 len(report.expired),
                 report.failed[0][1],
             )
+
+
+async def _unless_spoilt(work: Awaitable[T]) -> T | None:
+    """What the store has, or nothing of a session that is spoilt: the others' time runs out all the same."""
+    try:
+        return await answered(work)
+    except FileDamagedError as error:
+        logger.warning("nothing of a spoilt session is swept: %s", error)
+        return None
 
 
 def _scope(info: SessionInfo, project: str = "") -> Scope:

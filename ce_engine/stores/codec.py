@@ -19,6 +19,9 @@ _ESCAPED = f"{_MARKED}json:"
 SEALED = f"{_MARKED}seal:"
 """Stands before a text that is sealed; see `sealing.py`."""
 
+NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+"""Raised where what a store has is read as a record, and is none: somebody wrote something else there."""
+
 _ASCII = json.JSONEncoder(separators=(",", ":"), default=str)
 _PLAIN = json.JSONEncoder(separators=(",", ":"), default=str, ensure_ascii=False)
 

@@ -59,3 +59,17 @@ async def left_out(store: FileStore, expected: str) -> None:
     (said,) = await store.damaged()
     assert expected in said
     assert str(of_session(store._shelf.root)) in said
+
+
+def session_file(root: Path) -> Path:
+    """The file of the one session of the user anna."""
+    (path,) = root.glob("*/anna-*/*/session.json")
+    return path
+
+
+PLACES: dict[str, Callable[[Path], Path]] = {
+    "the session": session_file,
+    "its journal": lambda root: session_file(root).with_name("journal.jsonl"),
+    "the settings": lambda root: session_file(root).parents[1] / "settings.json",
+}
+"""Files of hers in a folder, by what is in them."""

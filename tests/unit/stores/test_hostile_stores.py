@@ -21,6 +21,7 @@ from ce_engine import (
 )
 from ce_engine.stores.tables import packing
 from ce_engine.testing.host import HostApp
+from tests.hosts.file_host import PLACES
 from tests.hosts.store_urls import KINDS, store_url
 
 
@@ -42,18 +43,6 @@ def fill(url: str) -> None:
         host.ask("And that?", "A chair.")
         engine.sync.constraints.create(scope, "Be brief.")
     engine.sync.close()
-
-
-def session_file(root: Path) -> Path:
-    (found,) = root.glob("*/anna-*/*/session.json")
-    return found
-
-
-SPOILT: dict[str, Callable[[Path], Path]] = {
-    "the session": session_file,
-    "its journal": lambda root: session_file(root).with_name("journal.jsonl"),
-    "the settings": lambda root: session_file(root).parents[1] / "settings.json",
-}
 
 
 def doors(engine: ContextEngine, scope: Scope) -> Iterator[Callable[[], object]]:
@@ -82,14 +71,14 @@ def check(url: str) -> None:
     engine.sync.close()
 
 
-@pytest.mark.parametrize("what", SPOILT)
+@pytest.mark.parametrize("what", PLACES)
 @pytest.mark.parametrize("text", [DEEP, '{"head":' + "9" * 6000 + "}", "", "null", "[]", '"x"'])
 def test_a_file_with_anything_in_it_is_damaged_and_no_more(
     what: str, text: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "sessions"
     fill(f"file:{root}")
-    SPOILT[what](root).write_text(text + "\n", encoding="utf-8")
+    PLACES[what](root).write_text(text + "\n", encoding="utf-8")
     check(f"file:{root}")
 
 

@@ -26,6 +26,7 @@ from ce_engine.stores.documents.file import log
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
 from tests.hosts.doctor_host import doctor
+from tests.hosts.file_host import PLACES, session_file
 from tests.hosts.store_host import nobody, public_folder
 
 
@@ -102,18 +103,6 @@ def endless(path: Path) -> None:
 
 
 KINDS = {"a pipe": pipe, "a folder": folder, "a file without end": endless}
-
-
-def session_file(root: Path) -> Path:
-    (path,) = root.glob("*/anna-*/*/session.json")
-    return path
-
-
-PLACES: dict[str, Callable[[Path], Path]] = {
-    "the session": session_file,
-    "its journal": lambda root: session_file(root).with_name("journal.jsonl"),
-    "the settings": lambda root: session_file(root).parents[1] / "settings.json",
-}
 
 
 def talk(url: str) -> list[str]:

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores import sealing
-from ce_engine.stores.codec import from_json, to_json
+from ce_engine.stores.codec import NO_RECORD, from_json, to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference, sealed_by
@@ -52,7 +52,6 @@ READABLE_BYTES = 2 * MOST_BYTES
 _KEY = ("account_id", "user_id", "session_id")
 _TRIES = 100
 _PAUSE_S = 0.002
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 MacKeys = Callable[[Key], bytes | None]
 """The key of a session's MACs; `None` where the secret cannot be read: then nothing can be said."""
@@ -153,7 +152,7 @@ def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loade
             absorb(state, record)
         if not state.head.version:
             raise KeyError("head")
-    except _NO_RECORD as error:
+    except NO_RECORD as error:
         raise faults.damaged(path, _where(error)) from None
     key = (account, user, session)
     stands = _PAGE_MAC.search(text)
@@ -192,7 +191,7 @@ def _with_line(
             return replace(loaded, passed=loaded.passed + len(line) + 1)
         with sealing.of_session(loaded.key):
             absorb(loaded.state, record)
-    except _NO_RECORD as error:
+    except NO_RECORD as error:
         raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
     stands = _LINE_MAC.search(line)
     wrong, there = loaded.wrong, stands[1].decode() if stands else ""

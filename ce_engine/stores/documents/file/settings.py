@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
 from ce_engine.stores import owner_settings, private_files, setting_macs
-from ce_engine.stores.codec import from_json
+from ce_engine.stores.codec import NO_RECORD, from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
 from ce_engine.stores.documents.file.shelf import Shelf
@@ -29,7 +29,6 @@ _OLDER_FORMAT = 1
 FILE = "settings.json"
 _DRAFT = f"{FILE}.new"
 _KEPT_OWNERS = 256
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class SettingsFiles:
@@ -223,7 +222,7 @@ def _read_file(path: Path, owner: Owner) -> Stored:
             )
             for item in record["settings"]
         }
-    except _NO_RECORD as error:
+    except NO_RECORD as error:
         raise faults.damaged(path, type(error).__name__) from None
 
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores import sealing
-from ce_engine.stores.codec import from_json, to_json
+from ce_engine.stores.codec import NO_RECORD, from_json, to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference
 from ce_engine.stores.documents.redis import faults
@@ -31,7 +31,6 @@ LINES_BYTES = 64 * 1024
 
 _KEY = ("account_id", "user_id", "session_id")
 _MAC = 32
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class Stamp(NamedTuple):
@@ -149,7 +148,7 @@ def load(
         state = StoredSession(SessionHead())
         with sealing.of_session(key):
             absorb(state, record)
-    except (*_NO_RECORD, IndexError) as error:
+    except (*NO_RECORD, IndexError) as error:
         raise faults.damaged(server, f"a page: {_where(error)}") from None
     last, is_wrong = _compared(mac_key, "", page)
     wrong = f"the page of version {state.head.version}" if is_wrong else ""
@@ -178,7 +177,7 @@ def with_lines(
                 raise faults.damaged(server, f"a line is missing after version {version}")
             with sealing.of_session(loaded.key):
                 absorb(state, record)
-        except _NO_RECORD as error:
+        except NO_RECORD as error:
             raise faults.damaged(server, f"after version {version}: {_where(error)}") from None
         last, is_wrong = _compared(mac_key, last, line)
         if is_wrong:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ce_engine.errors import ContextEngineError, FileDamagedError, MigrationError
 from ce_engine.stores import owner_settings, setting_macs
-from ce_engine.stores.codec import from_json, to_json
+from ce_engine.stores.codec import NO_RECORD, from_json, to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.server_url import Place
@@ -25,7 +25,6 @@ _FORMAT = 2
 _OLDER_FORMAT = 1
 """Without MACs."""
 _KEPT_OWNERS = 1024
-_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class OwnersPages:
@@ -163,7 +162,7 @@ def _parse_texts(owner: Owner, texts: list[bytes], server: str) -> Stored:
             )
             for item in record["settings"]
         }
-    except (*_NO_RECORD, IndexError) as error:
+    except (*NO_RECORD, IndexError) as error:
         raise faults.damaged(server, f"settings: {type(error).__name__}") from None
 
 
