@@ -33,16 +33,17 @@ def heard_callable(
     kind = type(subject)
     is_function = kind is FunctionType or inspect.isclass(subject)
     method = subject if is_function else kind.__call__
+    first = 0 if is_function else 1  # a method's is the object that stands in
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with around(*args, **kwargs):
-            return subject(*args, **kwargs)
+        with around(*args[first:], **kwargs):
+            return subject(*args[first:], **kwargs)
 
     @functools.wraps(method)
     async def acall(*args: Any, **kwargs: Any) -> Any:
-        with around(*args, **kwargs):
-            return await subject(*args, **kwargs)
+        with around(*args[first:], **kwargs):
+            return await subject(*args[first:], **kwargs)
 
     own_call = acall if _is_awaited(subject) or _is_awaited(method) else call
     return own_call if is_function else _stand_in(subject, own_call)
@@ -62,7 +63,7 @@ def _stand_in(subject: Any, call: Callable[..., Any]) -> Any:
     names = {name for base in kind.__mro__ for name in vars(base) if _is_operator(name)}
     operators = {name: _operator(subject, getattr(kind, name)) for name in names}
     own_operators = {
-        "__call__": staticmethod(call),
+        "__call__": call,
         "__getattribute__": get,
         "__setattr__": lambda _, name, value: setattr(subject, name, value),
         "__delattr__": lambda _, name: delattr(subject, name),
