@@ -16,6 +16,7 @@ from ce_engine.errors import (
     StoreUnavailableError,
 )
 from ce_engine.runtime.waiting import STORE_S, answered
+from ce_engine.schema.document import Evidence
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
@@ -162,28 +163,55 @@ class DeletionMethods(Verifying):
             payload: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             holders = [row.message_id for row in rows if row.message_id]
-            events = await self._quoting(scope, [row.evidence.content for row in rows])
+            originals = await self._originals.of_session(scope)
+            before = [e.content for e in originals if e.evidence_id in {evidence_id, *holders}]
+            texts = [*(row.evidence.content for row in rows), *before]
+            # First: while the text is there, what quotes it can be known once more.
+            await self._delete_originals(scope, payload, await self._quoting(originals, texts))
+            events = await self._events_quoting(scope, texts)
             event = self._originals.deletion(
                 scope, {**payload, "events": events} if events else payload, self.store
             )
-            result = await self._delete(scope, DeleteEvidence(evidence_id, event, events))
+            result = await self._delete(scope, DeleteEvidence(evidence_id, event, events, before))
             if self._sessions.peek(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
             ids = [evidence_id, *holders, *result.cleared]
-            await self._originals.delete(
-                scope,
-                lambda store: [
-                    DeleteEvidence(i, self._originals.deletion(scope, payload, store)) for i in ids
-                ],
-            )
+            await self._delete_originals(scope, payload, ids)
             rest = await self._derived(scope, evidence_id, [*holders, *result.cleared])
         if not result.removed:
             return DeletionReport()
         fields = {"cleared": result.cleared, "derived": rest}
         return DeletionReport.model_validate({**result.removed, **fields})
 
-    async def _quoting(self, scope: Scope, texts: Sequence[str]) -> list[int]:
+    async def _delete_originals(
+        self, scope: Scope, payload: dict[str, Any], ids: Sequence[str]
+    ) -> None:
+        await self._originals.delete(
+            scope,
+            lambda store: [
+                DeleteEvidence(i, self._originals.deletion(scope, payload, store)) for i in ids
+            ],
+        )
+
+    async def _quoting(self, originals: Sequence[Evidence], texts: Sequence[str]) -> list[str]:
+        """The ids of the originals that a text stands in; their rows may be without it."""
+        quotations = [Quotations(text) for text in texts]
+
+        def search() -> list[str]:
+            return [
+                original.evidence_id
+                for original in originals
+                if any(
+                    bool(quotation) and quotation.without_data(value) is not value
+                    for quotation in quotations
+                    for value in (original.content, original.metadata)
+                )
+            ]
+
+        return await self.workers.run(search)
+
+    async def _events_quoting(self, scope: Scope, texts: Sequence[str]) -> list[int]:
         """The numbers of the events in whose payload a text stands: a host's own may have it."""
         chain = await answered(self.store.chain(scope))
         if chain is None or not any(texts):

@@ -382,9 +382,9 @@ class DeleteEvidence:
 
     The message that has its content loses it, and blocks that rest on it go. So do all summaries of
     the session, with the content of the evidence that they were made of: they may repeat it. From all
-    other rows its text is taken out, whole or in passages (`ce_engine.stores.erasing`), and
-    `PutResult.cleared` names them; of `events`, by number, payload, tags, meta and nonce go. What
-    recognises evidence and message stays: a host that sends them again does not bring them back. The
+    other rows its text is taken out, and so are `texts`, which it was before redaction, whole or in
+    passages (`ce_engine.stores.erasing`), and `PutResult.cleared` names them; of `events`, by number,
+    payload, tags, meta and nonce go. What recognises evidence and message stays: a host that sends them again does not bring them back. The
     epoch moves and `event` is appended; nothing happens where it is not there or was deleted already.
     `PutResult.removed` counts evidences.
 
@@ -395,6 +395,7 @@ class DeleteEvidence:
     evidence_id: str
     event: Event
     events: Sequence[int] = ()
+    texts: Sequence[str] = ()
 
 
 Write = (

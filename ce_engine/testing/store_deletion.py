@@ -352,3 +352,19 @@ class DeletionContract:
         assert result.cleared == ["m0", "m2"]
         left = [row.message.content for row in (await read_state(store)).rows]
         assert left == ["The code is [deleted].", texts[1], ""]
+
+    @pytest.mark.req("A-30")
+    async def test_what_it_was_before_redaction_goes_as_well(self, store: Store) -> None:
+        texts = ["Call 555-0199 at the north gate", "At the north gate, call 555-0199 twice"]
+        rows = [samples.bare_row(f"m{n}", text) for n, text in enumerate(texts)]
+        await store.apply(
+            SCOPE, [AppendMessages(rows), PutEvidence(samples.evidence_row("e1", "[WITHHELD]"))]
+        )
+        write = DeleteEvidence("e1", deletion(store), texts=["555-0199", "555-0199", texts[0]])
+        result = await store.apply(SCOPE, [write])
+        assert (result.removed, result.cleared) == ({"evidences": 1}, ["m0", "m1"])
+        left = [row.message.content for row in (await read_state(store)).rows]
+        assert left == [
+            "Call [deleted] at the north gate",
+            "At the north gate, call [deleted] twice",
+        ]

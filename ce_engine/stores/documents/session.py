@@ -237,11 +237,11 @@ class SessionChange:
                 row_rules.check_there(scope, self.is_maker)
                 self._delete(scope)
                 self.append_events(AppendEvents([event]))
-            case DeleteEvidence(evidence_id, event, emptied):
+            case DeleteEvidence():
                 row_rules.check_there(scope, self.is_maker)
-                if self._delete_evidence(evidence_id):
-                    self._empty_events(scope, emptied)
-                    self.append_events(AppendEvents([event]))
+                if self._delete_evidence(write):
+                    self._empty_events(scope, write.events)
+                    self.append_events(AppendEvents([write.event]))
             case PutSummary():
                 row_rules.check_epoch(scope, write, self.state.head.epoch)
                 self._put_summary(write)
@@ -334,7 +334,8 @@ class SessionChange:
         self.state.head.epoch += 1
         self.state.forged, self.state.older = "", 0  # which is said of what is gone
 
-    def _delete_evidence(self, evidence_id: str) -> bool:
+    def _delete_evidence(self, write: DeleteEvidence) -> bool:
+        evidence_id = write.evidence_id
         state, row = self.state, self.state.evidence.get(evidence_id)
         if row is None:
             return False
@@ -351,7 +352,8 @@ class SessionChange:
         left = row_rules.not_resting_on(state.blocks.values(), evidence_id)
         state.blocks = {block.block_id: block for block in left}
         self.removed = {"evidences": 1 + self._delete_summaries()}
-        self._erase(Erasing.of(evidence.content, self.now))
+        for text in dict.fromkeys([evidence.content, *write.texts]):
+            self._erase(Erasing.of(text, self.now))
         state.head.epoch += 1
         return True
 
@@ -372,7 +374,7 @@ class SessionChange:
             state.usages[usage.model_usage_id] = usage
         for turn in erasing.changed(state.turns.values(), erasing.turn):
             state.turns[turn.turn_id] = turn
-        self.cleared = erasing.cleared
+        self.cleared = list(dict.fromkeys([*self.cleared, *erasing.cleared]))
 
     def _empty_events(self, scope: Scope, numbers: Collection[int]) -> None:
         self.state.events = [

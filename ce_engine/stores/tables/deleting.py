@@ -49,7 +49,8 @@ def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
             items = [rows.item_values(change.row_id, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
         change.removed = {"evidences": 1 + _delete_summaries(change)}
-        _erase(change, Erasing.of(row.evidence.content, change.now))
+        for text in dict.fromkeys([row.evidence.content, *write.texts]):
+            _erase(change, Erasing.of(text, change.now))
         for number in write.events:
             change.put(sql.EMPTY_EVENT, [{"this": change.row_id, "number": number}])
         _deleted(change)
@@ -83,7 +84,7 @@ def _erase(change: TableChange, erasing: Erasing) -> None:
     turns = erasing.changed(reads.turns(connection, session_number), erasing.turn)
     reports = [rows.turn_values(session_number, row) for row in turns]
     put(sql.REPORT_OF_TURN, [report | {"one": report["turn_id"]} for report in reports])
-    change.cleared = erasing.cleared
+    change.cleared = list(dict.fromkeys([*change.cleared, *erasing.cleared]))
 
 
 def _empty_message(change: TableChange, message_id: str) -> None:

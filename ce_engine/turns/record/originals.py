@@ -94,6 +94,12 @@ class Originals:
                 return Original(piece_id, evidence.content, evidence.metadata.get("data"))
         return None
 
+    async def of_session(self, scope: Scope) -> list[Evidence]:
+        """All originals of a session."""
+        if self.store is None:
+            return []
+        return await answered(self.store.list_evidences(scope))
+
     async def delete(self, scope: Scope, writes: Callable[[Store], Sequence[Write]]) -> None:
         """Apply deletions, if the session is there.
 

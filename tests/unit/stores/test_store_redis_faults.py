@@ -443,3 +443,18 @@ async def test_a_key_of_the_store_itself_that_is_somebody_elses_is_no_sessions_d
     assert await read_names(store) == ["m1"]
     await store.close()
     redis_host.forget(url)
+
+
+async def test_somebody_elses_key_in_the_place_of_the_purges_mark_refuses_no_deletion() -> None:
+    url = redis_host.fresh_url()
+    store = RedisStore(url, timeout_s=20)
+    await append("m1")(store)
+    with client_of(url) as client:
+        client.sadd(place_of(url).purge_mark, "x")
+        await store.purge()  # as a deletion does that finds nothing
+        await store.apply(SCOPE, [DeleteSession(deletion(store))])
+        await store.purge()
+        assert not client.exists(place_of(url).purge_mark)
+    assert await store.state(SCOPE) is None
+    await store.close()
+    redis_host.forget(url)

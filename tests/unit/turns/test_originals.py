@@ -250,6 +250,29 @@ def test_the_originals_of_what_quotes_deleted_evidence_go_too(
     assert engine.sync.verify_originals(SCOPE).missing == []
 
 
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("of_evidence", [True, False])
+@pytest.mark.parametrize("of_messages", [True, False])
+@pytest.mark.parametrize("mail", [MAIL, "nobody"])
+def test_what_one_store_keeps_as_a_pointer_is_looked_through_in_the_other(
+    opened: Opened, tmp_path: Path, of_evidence: bool, of_messages: bool, mail: str
+) -> None:
+    fields = dict.fromkeys(["evidence"] * of_evidence + ["messages"] * of_messages, "pointer")
+    engine = opened(fields=fields)
+    document = f"The lighthouse keeper of the eastern cape is reached at {mail} by day."
+    evidence = engine.sync.record_evidence(SCOPE, document, RAG, EvidenceType.RAG_DOC)
+    HostApp(engine, SCOPE).ask(
+        f"Who is it? {document}", "The lighthouse keeper of the eastern cape."
+    )
+    HostApp(engine, SCOPE).ask("Write to another@example.com", "Done.")
+    assert engine.sync.flush()
+    assert holds(tmp_path, "lighthouse keeper")
+    engine.sync.delete_evidence(SCOPE, evidence.evidence_id)
+    assert not holds(tmp_path, "lighthouse keeper", MAIL)
+    assert holds(tmp_path / "originals", "another@example.com")
+    assert engine.sync.verify_originals(SCOPE).missing == []
+
+
 # The second store is away
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from ce_engine.errors import StoreError
+from ce_engine.errors import FileDamagedError, StoreError
 from ce_engine.stores.documents.redis import faults
 from ce_engine.stores.documents.redis.link import Link
 
@@ -24,8 +24,7 @@ def purge(link: Link, timeout_s: float) -> None:
         StoreUnavailableError: the server cannot, may not, or takes longer; it is still to be done.
     """
     place, deadline = link.place, monotonic() + timeout_s
-    mark = link.run(lambda client: cast("bytes | None", client.get(place.purge_mark)))
-    if mark is None:
+    if (mark := _mark(link)) is None:
         return
     try:
         _wait(link, deadline)  # what began before the deletion has its bytes
@@ -38,6 +37,15 @@ def purge(link: Link, timeout_s: float) -> None:
     except StoreError as error:
         raise faults.not_purged(place.server, str(error)) from None
     link.delete_if(place.purge_mark, mark)
+
+
+def _mark(link: Link) -> bytes | None:
+    """The mark of the last deletion; what somebody else put there is none: a deletion would have replaced it."""
+    mark = link.place.purge_mark
+    try:
+        return link.run(lambda client: cast("bytes | None", client.get(mark)), of_one=True)
+    except FileDamagedError:
+        return None
 
 
 def _has_snapshots(client: Redis) -> bool:
