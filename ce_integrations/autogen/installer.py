@@ -1,4 +1,4 @@
-"""Installs context engineering on AutoGen's objects: finds what runs in them, marks it, and undoes that."""
+"""Installs context engineering on AutoGen's objects: finds what runs in them, and marks it."""
 
 from __future__ import annotations
 

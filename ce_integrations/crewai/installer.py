@@ -1,4 +1,4 @@
-"""Installs context engineering on CrewAI objects: marks what asks models, and undoes that."""
+"""Installs context engineering on CrewAI objects: marks what asks models."""
 
 from __future__ import annotations
 

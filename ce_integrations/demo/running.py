@@ -29,7 +29,7 @@ from ce_engine.text.tokens.prices import prices_here
 from ce_integrations.demo.documents import Package, installed_packages
 from ce_integrations.demo.quoting import QuotingModel
 from ce_integrations.demo.turns import Turn, script
-from ce_integrations.install.requirements import check_requirements
+from ce_integrations.install.version_check import check_requirements
 
 
 FLUSH_S = 30.0

@@ -1,4 +1,4 @@
-"""Installs context engineering on Haystack's objects: finds what asks models, marks it, and undoes that."""
+"""Installs context engineering on Haystack's objects: finds what asks models, and marks it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ce_integrations.install.advice import Advice, advice_for
 from ce_integrations.install.attacher import Attacher, Detach
 from ce_integrations.install.installation import Installation, Wiring, install, share
 from ce_integrations.install.options import Options, check_one, kind_of
-from ce_integrations.install.requirements import check_requirements
+from ce_integrations.install.version_check import check_requirements
 from ce_integrations.wrapping.guard import Fail
 
 

@@ -6,11 +6,11 @@ import typing
 
 from ce_integrations.langchain.embedder import LangChainEmbedder
 from ce_integrations.langchain.installer import install_ce
-from ce_integrations.langchain.llm import LangChainLlmAdapter
+from ce_integrations.langchain.summary_llm import LangChainLlmAdapter
 
 
 if typing.TYPE_CHECKING:
-    from ce_integrations.langchain.evidence import fetch_evidence_tool
+    from ce_integrations.langchain.evidence_tool import fetch_evidence_tool
     from ce_integrations.langchain.middleware import CEMiddleware
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Load the middleware, which alone needs more than `langchain-core`, and the tool."""
     if name == "fetch_evidence_tool":
-        from ce_integrations.langchain.evidence import fetch_evidence_tool
+        from ce_integrations.langchain.evidence_tool import fetch_evidence_tool
 
         return fetch_evidence_tool
     if name != "CEMiddleware":

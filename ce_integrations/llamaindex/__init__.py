@@ -7,12 +7,12 @@ import typing
 from ce_integrations.install.lazy_imports import lazily
 from ce_integrations.llamaindex.embedder import LlamaIndexEmbedder
 from ce_integrations.llamaindex.installer import install_ce
-from ce_integrations.llamaindex.llm import LlamaIndexLlmAdapter
+from ce_integrations.llamaindex.summary_llm import LlamaIndexLlmAdapter
 
 
 if typing.TYPE_CHECKING:
-    from ce_integrations.llamaindex.evidence import fetch_evidence_tool
+    from ce_integrations.llamaindex.evidence_tool import fetch_evidence_tool
 
 __all__ = ["LlamaIndexEmbedder", "LlamaIndexLlmAdapter", "fetch_evidence_tool", "install_ce"]
 
-__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence"})
+__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence_tool"})

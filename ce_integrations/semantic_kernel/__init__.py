@@ -6,12 +6,12 @@ import typing
 
 from ce_integrations.install.lazy_imports import lazily
 from ce_integrations.semantic_kernel.installer import install_ce
-from ce_integrations.semantic_kernel.llm import SemanticKernelLlmAdapter
+from ce_integrations.semantic_kernel.summary_llm import SemanticKernelLlmAdapter
 
 
 if typing.TYPE_CHECKING:
-    from ce_integrations.semantic_kernel.evidence import fetch_evidence_tool
+    from ce_integrations.semantic_kernel.evidence_tool import fetch_evidence_tool
 
 __all__ = ["SemanticKernelLlmAdapter", "fetch_evidence_tool", "install_ce"]
 
-__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence"})
+__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence_tool"})

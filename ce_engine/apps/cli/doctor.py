@@ -16,7 +16,7 @@ from ce_engine.stores.urls import DEFAULT
 
 
 if TYPE_CHECKING:
-    from ce_engine.apps.cli.checks import Check
+    from ce_engine.apps.cli.installation_checks import Check
 
 Fetch = Annotated[
     bool, typer.Option("--fetch", help="Fetch the vocabularies that are missing, over the network.")
@@ -39,13 +39,13 @@ def doctor(
     FAIL), detail and cure.
     """
     # Only this command pays for what they import.
-    from ce_engine.apps.cli import checks, store_checks  # noqa: PLC0415
+    from ce_engine.apps.cli import installation_checks, store_checks  # noqa: PLC0415
 
     results = [
-        checks.python(),
-        *checks.adapters(),
-        *checks.variables(),
-        *checks.vocabularies(fetch=fetch),
+        installation_checks.python(),
+        *installation_checks.adapters(),
+        *installation_checks.variables(),
+        *installation_checks.vocabularies(fetch=fetch),
         *store_checks.store(store or DEFAULT),
         *(store_checks.originals(originals, store or DEFAULT) if originals else ()),
     ]
@@ -53,7 +53,7 @@ def doctor(
         print_json([asdict(check) for check in results])
     else:
         _print(console(), results)
-    if any(check.status is checks.Status.FAIL for check in results):
+    if any(check.status is installation_checks.Status.FAIL for check in results):
         raise typer.Exit(1)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from ce_engine.apps.cli.checks import Check, Status, failed
+from ce_engine.apps.cli.installation_checks import Check, Status, failed
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.ports.store import Store
 from ce_engine.schema.ids import MIN_SECRET_BYTES

@@ -29,7 +29,7 @@ from ce_engine import (
     UnsupportedTargetError,
     UnsupportedVersionError,
 )
-from ce_integrations.install.requirements import check_requirements
+from ce_integrations.install.version_check import check_requirements
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.testing.wire import Wire, text
