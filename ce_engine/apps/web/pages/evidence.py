@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -85,6 +85,7 @@ async def _page(request: Request, name: str) -> Response:
         disagreements=disagreements,
         **_words(say),
         told=_label_messages(document, answers, questions),
+        in_turns=lambda names: _stretches(answers.get(name) for name in names),
         said=_find_quotes(result, document, turns),
         asked_turns=questions,
         **_text(result, document, query.get("part", "")),
@@ -180,6 +181,17 @@ def _label_messages(
         return answers.get(name) or questions.get(name), line(text, FIRST_WORDS)
 
     return of
+
+
+def _stretches(turns: Iterable[int | None]) -> list[tuple[int, int]]:
+    """Turns that follow one another, from the first to the last."""
+    stretches = list[tuple[int, int]]()
+    for turn in sorted({turn for turn in turns if turn is not None}):
+        if stretches and stretches[-1][1] == turn - 1:
+            stretches[-1] = (stretches[-1][0], turn)
+        else:
+            stretches.append((turn, turn))
+    return stretches
 
 
 def _find_quotes(result: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:

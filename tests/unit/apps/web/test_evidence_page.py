@@ -32,7 +32,7 @@ from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.testing.host import HostApp, system
 from tests.hosts.cli_host import TALK, ce, url_of
 from tests.unit.apps.web.hostile import RAW, SCOPE, fill_hostile
-from tests.unit.apps.web.visiting import texts, visit
+from tests.unit.apps.web.visiting import plain, texts, visit
 
 
 WHO = {"id": TALK.session_id, "user": TALK.user_id}
@@ -292,7 +292,11 @@ def test_evidence_that_many_saw_is_drawn_for_some(engine: ContextEngine) -> None
     assert made.left_out == 30 - sum(
         node.kind == "message" and node.column == 3 for node in made.nodes.values()
     )
-    assert "more are not drawn" in _look(engine, "/evidence", {"evidence": rain.evidence_id}, scope)
+    html = _look(engine, "/evidence", {"evidence": rain.evidence_id}, scope)
+    assert "more are not drawn" in html
+    (rest,) = re.findall(r'<p class="rest">(.*?)</p>', html, re.DOTALL)
+    assert plain(rest).replace(" – ", "–") == "and in turns 7–30"
+    assert len(re.findall(r'href="/turn[^"]*turn=(?:7|30)"', rest)) == 2
 
 
 def test_a_graph_is_well_formed_whatever_it_says() -> None:
