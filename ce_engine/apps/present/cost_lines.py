@@ -13,11 +13,15 @@ from ce_engine.audit.compare.costs import Costs, costs, is_free, unpriced_models
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
+from ce_engine.text.tokens.calibration import CALIBRATION_MIN_TOKENS
 from ce_engine.text.tokens.prices import PriceTable, UnitPrices
 
 
 NAMED = 3
 """Turns that a cause names, those that lost the most."""
+
+_NOTABLE = 1.1
+"""A provider that counts so many times our tokens, or more, is said to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +240,15 @@ class SessionCosts:
         if not counted_calls:
             return ""
         cached = [c.cached for c in counted_calls if c.cached is not None]
-        return say(
+        prompt = sum(c.prompt or 0 for c in counted_calls)
+        sent = sum(c.sent for c in counted_calls)
+        text = say(
             "{tokens}, in {calls}; by our own count {sent} went out in them",
-            tokens=_of_cached(
-                sum(c.prompt or 0 for c in counted_calls), sum(cached) if cached else None, say
-            ),
+            tokens=_of_cached(prompt, sum(cached) if cached else None, say),
             calls=_calls(len(counted_calls), say),
-            sent=sum(c.sent for c in counted_calls),
+            sent=sent,
         )
+        return text + _counted_more(prompt, sent, say)
 
     def _sums(self, own: int, say: Say) -> str:
         totals = self.costs
@@ -343,7 +348,15 @@ def _provider_count(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
     if call.prompt is not None:
         own = say("by our own count {sent} went out", sent=call.sent)
         tokens_text = _of_cached(call.prompt, call.cached, say)
-        yield say("as told"), f"{tokens_text}{say('; ')}{own}"
+        more = _counted_more(call.prompt, call.sent, say)
+        yield say("as told"), f"{tokens_text}{say('; ')}{own}{more}"
+
+
+def _counted_more(prompt: int, sent: int, say: Say) -> str:
+    """That a window may be full before the budget is, where a provider counts notably more than we do."""
+    if sent < CALIBRATION_MIN_TOKENS or prompt < _NOTABLE * sent:
+        return ""
+    return say(": the provider counts {share} more", share=percent(prompt - sent, sent))
 
 
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:

@@ -195,8 +195,9 @@ class PostgresDatabase:
         name = type(orig).__name__
         if _is_lost(orig):
             return StoreUnavailableError(
-                f"the store in {self.place} cannot be reached ({name}). See that the server runs, and "
-                "that host, port, user, password, database and sslmode of the URL are right."
+                f"the store in {self.place} cannot be reached ({name}). See that the server runs and "
+                "has connections left for this user, and that host, port, user, password, database and "
+                "sslmode of the URL are right."
             )
         if isinstance(orig, errors.QueryCanceled):
             return StoreUnavailableError(

@@ -239,6 +239,21 @@ def test_what_the_provider_told_stands_beside_our_own_count(
         assert of_session in plain(client.get(costs_url("", "told")).text)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "words"), [(1100, ": the provider counts 10% more"), (1099, ""), (900, "")]
+)
+def test_where_a_provider_counts_notably_more_that_is_said(
+    tmp_path: Path, prompt: int, words: str
+) -> None:
+    found = url_of(tmp_path / "ce.db")
+    put(found, "told", [Told(sent=1000, prompt=prompt)])
+    with visit(found) as client:
+        for html in (client.get(turn_url("", "told", 1)), client.get(costs_url("", "told"))):
+            after = plain(html.text).split("by our own count 1,000 went out")[1]
+            assert after.removeprefix(" in them").startswith(words or " ")
+            assert ("the provider counts" in after) == bool(words)
+
+
 def test_calls_that_failed_untold_are_not_said_to_stand_with_our_count(tmp_path: Path) -> None:
     found = url_of(tmp_path / "ce.db")
     failed = Told(prompt=0, completion=0, status=TurnStatus.FAILED)
