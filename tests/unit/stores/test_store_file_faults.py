@@ -21,6 +21,7 @@ from ce_engine.schema.document import Task
 from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.settings import Versions
 from ce_engine.stores.documents.file import FileStore
+from ce_engine.stores.documents.file.shelf import MARK
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_document, read_names
 from tests.hosts.file_host import IN_TIME_S, OTHER, files, left_out, of_session, open_at, refused
@@ -117,6 +118,15 @@ async def test_a_folder_of_somebody_else(store: FileStore, root: Path) -> None:
     with pytest.raises(StoreUnavailableError, match="holds other files"):
         await store.check()
     assert [path.name for path in root.iterdir()] == ["recipes.txt"]
+
+
+async def test_a_mark_that_was_taken_away_loses_no_session(store: FileStore, root: Path) -> None:
+    await store.apply(SCOPE, message("m1"))
+    (root / MARK).unlink()
+    await store.apply(OTHER, message("m2"))
+    assert await read_names(store, OTHER) == ["m2"]
+    assert (root / MARK).exists()
+    await store.check()
 
 
 async def test_deleted_while_open(store: FileStore, root: Path) -> None:

@@ -15,6 +15,7 @@ _READABLE = re.compile(
 )
 _LONGEST = 24
 _DIGEST_BYTES = 10
+_SAFE = re.compile(rf"(?:.*-)?[0-9a-f]{{{2 * _DIGEST_BYTES}}}")
 
 
 def safe(text: str) -> str:
@@ -26,6 +27,11 @@ def safe(text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=b"file-store").hexdigest()
     return f"{readable}-{digest}" if readable else digest
+
+
+def is_safe(name: str) -> bool:
+    """Whether a file name looks like one of `safe`."""
+    return _SAFE.fullmatch(name) is not None
 
 
 def folder_of(root: Path, key: Key) -> Path:

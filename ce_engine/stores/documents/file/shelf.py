@@ -17,7 +17,7 @@ from ce_engine.stores import private_files
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.lock import hold
-from ce_engine.stores.documents.file.names import folder_of, safe
+from ce_engine.stores.documents.file.names import folder_of, is_safe, safe
 from ce_engine.stores.documents.session import StoredSession
 
 
@@ -252,10 +252,15 @@ class Shelf:
         if mark.exists():
             return
         others = [path.name for path in self.root.iterdir() if not path.name.startswith(".")]
-        if others and not mark.exists():  # another process may have been first
+        # Another process may have been first; and where sessions are, somebody took the mark away.
+        if others and not mark.exists() and not self._has_sessions():
             raise faults.foreign(self.root, others)
         with open(mark, "w", encoding="utf-8", opener=private_files.opener) as file:
             file.write(_ABOUT)
+
+    def _has_sessions(self) -> bool:
+        accounts = (folder for folder in _folders(self.root) if is_safe(folder.name))
+        return any(any(account.glob(f"*/*/{log.SNAPSHOT}")) for account in accounts)
 
     def _check_parent(self) -> None:
         if self.root.exists() or not self.root.parent.is_dir():
