@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ce_engine.audit.derived_answers import derived_answers
+from ce_engine.audit.quoting import quoting_events, quoting_ids
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import (
@@ -14,18 +16,21 @@ from ce_engine.errors import (
     FileDamagedError,
     SessionNotFoundError,
     StoreUnavailableError,
+    VersionConflictError,
 )
+from ce_engine.ports.store import Store
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.document import Evidence
-from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.text_cache import forget_texts
-from ce_engine.stores.quotations import Quotations
 
 
 logger = logging.getLogger("ce_engine.deletion")
+
+_TRIES = 8
+"""Times that evidence is looked for anew, because somebody wrote to its session meanwhile."""
 
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
@@ -128,14 +133,27 @@ class DeletionMethods(Verifying):
         await see_whole(self.store, account_id, user_id)
         return deleted + left
 
-    async def _erase(self, scope: Scope, *, any_project: bool = False) -> DeletionReport:
-        """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
+    async def _erase(
+        self, scope: Scope, *, any_project: bool = False, updated_at: str = ""
+    ) -> DeletionReport:
+        """Delete a session's rows and what is remembered of it; the bytes are still to be purged.
+
+        With `updated_at` only if nobody has written to it since then.
+
+        Raises:
+            VersionConflictError: somebody wrote to it just now.
+        """
         await self._land(scope)
-        payload, result = {"what": "session"}, None
+        payload, result, version = {"what": "session"}, None, None
         async with self._locks.hold(scope.key):
+            if updated_at:
+                head = await self._head(scope, any_project=any_project)
+                if head is None or head.updated_at != updated_at:
+                    return DeletionReport()
+                version = head.version
             if await self._is_there(scope, any_project=any_project):
                 event = self._originals.deletion(scope, payload, self.store)
-                result = await self._delete(scope, DeleteSession(event))
+                result = await self._delete(scope, DeleteSession(event), version)
             self._sessions.forget(scope)
             # After the rows, and whether or not there were any: an earlier deletion may have got so far.
             await self._originals.delete(
@@ -151,74 +169,91 @@ class DeletionMethods(Verifying):
         return deleted + await self._purge()
 
     async def _emptied(
-        self, scope: Scope, evidence_id: str, *, any_project: bool = False
+        self, scope: Scope, evidence_id: str, *, any_project: bool = False, everywhere: bool = True
     ) -> DeletionReport:
-        """Delete the content of evidence; the bytes are still to be purged."""
+        """Delete the content of evidence; the bytes are still to be purged.
+
+        Not `everywhere`, what others said with its words stays.
+        """
         await self._land(scope)
         async with self._locks.hold(scope.key):
             head = await self._head(scope, any_project=any_project)
             if head is None:
                 return DeletionReport()
             scope = Scope.of_stored(*scope.key, head.project_id)
-            payload: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
-            holders = [row.message_id for row in rows if row.message_id]
-            originals = await self._originals.of_session(scope)
-            before = [e.content for e in originals if e.evidence_id in {evidence_id, *holders}]
-            texts = [*(row.evidence.content for row in rows), *before]
-            # First: while the text is there, what quotes it can be known once more.
-            await self._delete_originals(scope, payload, await self._quoting(originals, texts))
-            events = await self._events_quoting(scope, texts)
-            event = self._originals.deletion(
-                scope, {**payload, "events": events} if events else payload, self.store
-            )
-            result = await self._delete(scope, DeleteEvidence(evidence_id, event, events, before))
+            if not rows:
+                return DeletionReport()
+            own = [evidence_id, *(row.message_id for row in rows if row.message_id)]
+            texts, before = [row.evidence.content for row in rows], list[str]()
+            if everywhere:
+                originals = await self._originals.of_session(scope)
+                before = [each.content for each in originals if each.evidence_id in own]
+                texts += before
+                # Before the rows, and its own after them: so whatever fails, the next time finds the words.
+                quoting = await self._quoting(scope, originals, texts)
+                await self._delete_originals(scope, evidence_id, quoting.difference(own))
+            result = await self._delete_unchanged(scope, evidence_id, texts, before, everywhere)
             if self._sessions.peek(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
-            ids = [evidence_id, *holders, *result.cleared]
-            await self._delete_originals(scope, payload, ids)
-            rest = await self._derived(scope, evidence_id, [*holders, *result.cleared])
+            await self._delete_originals(scope, evidence_id, [*own, *result.cleared])
+            rest = await self._derived(scope, evidence_id, [*own[1:], *result.cleared])
         if not result.removed:
             return DeletionReport()
         fields = {"cleared": result.cleared, "derived": rest}
         return DeletionReport.model_validate({**result.removed, **fields})
 
-    async def _delete_originals(
-        self, scope: Scope, payload: dict[str, Any], ids: Sequence[str]
-    ) -> None:
-        await self._originals.delete(
-            scope,
-            lambda store: [
-                DeleteEvidence(i, self._originals.deletion(scope, payload, store)) for i in ids
-            ],
+    async def _delete_unchanged(
+        self,
+        scope: Scope,
+        evidence_id: str,
+        texts: Sequence[str],
+        before: Sequence[str],
+        everywhere: bool,
+    ) -> PutResult:
+        """Delete evidence, and what of the log has its texts, in a session that nobody writes to meanwhile."""
+        for _ in range(_TRIES):
+            version = (await answered(self.store.version(scope))).version
+            numbers = await self._quoting_events(scope, texts) if everywhere else []
+            payload: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
+            if numbers:
+                payload["events"] = numbers
+            event = self._originals.deletion(scope, payload, self.store)
+            write = DeleteEvidence(evidence_id, event, numbers, before, everywhere)
+            with suppress(VersionConflictError):
+                return await self._delete(scope, write, version)
+        raise StoreUnavailableError(
+            "others write to this session without a pause; delete the evidence once more"
         )
 
-    async def _quoting(self, originals: Sequence[Evidence], texts: Sequence[str]) -> list[str]:
-        """The ids of the originals that a text stands in; their rows may be without it."""
-        quotations = [Quotations(text) for text in texts]
+    async def _delete_originals(self, scope: Scope, evidence_id: str, ids: Iterable[str]) -> None:
+        """Delete the originals of these, each alone: what else has its words may have more to say."""
+        payload = {"what": "evidence", "evidence_id": evidence_id}
 
-        def search() -> list[str]:
-            return [
-                original.evidence_id
-                for original in originals
-                if any(
-                    bool(quotation) and quotation.without_data(value) is not value
-                    for quotation in quotations
-                    for value in (original.content, original.metadata)
-                )
-            ]
+        def writes(store: Store) -> list[DeleteEvidence]:
+            events = {each: self._originals.deletion(scope, payload, store) for each in ids}
+            return [DeleteEvidence(each, event, everywhere=False) for each, event in events.items()]
 
-        return await self.workers.run(search)
+        await self._originals.delete(scope, writes)
 
-    async def _events_quoting(self, scope: Scope, texts: Sequence[str]) -> list[int]:
-        """The numbers of the events in whose payload a text stands: a host's own may have it."""
+    async def _quoting(
+        self, scope: Scope, originals: Sequence[Evidence], texts: Sequence[str]
+    ) -> set[str]:
+        """The ids of what has one of the texts, in the first store or in its original."""
+        if not originals:
+            return set()
+        state = await answered(self.store.state(scope))
+        document = await answered(self.store.get_session(scope))
+        if state is None or document is None:
+            return set()
+        return await self.workers.run(lambda: quoting_ids(texts, state, document, originals))
+
+    async def _quoting_events(self, scope: Scope, texts: Sequence[str]) -> list[int]:
         chain = await answered(self.store.chain(scope))
         if chain is None or not any(texts):
             return []
-        return await self.workers.run(
-            lambda: _holding(chain.events, [Quotations(text) for text in texts])
-        )
+        return await self.workers.run(lambda: quoting_events(chain.events, texts))
 
     async def _derived(self, scope: Scope, evidence_id: str, holders: Sequence[str]) -> list[str]:
         state = await answered(self.store.state(scope))
@@ -229,9 +264,16 @@ class DeletionMethods(Verifying):
             lambda: derived_answers(state.rows, turns, evidence_id, holders)
         )
 
-    async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
+    async def _delete(
+        self,
+        scope: Scope,
+        write: DeleteSession | DeleteEvidence,
+        expected_version: int | None = None,
+    ) -> PutResult:
         try:
-            result = await answered(self.store.apply(scope, [write]))
+            result = await answered(
+                self.store.apply(scope, [write], expected_version=expected_version)
+            )
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
         is_wanted = self.config.observability.emit_events and self._announcer.is_heard
@@ -286,20 +328,3 @@ async def _left_by(purge: Awaitable[None]) -> str:
         logger.warning("%s [%s]", error, error.code)
         return str(error)
     return ""
-
-
-def _holding(events: Iterable[Event], quotations: Sequence[Quotations]) -> list[int]:
-    numbers = []
-    for event in events:
-        if event.event_type == EventType.DELETED:
-            continue
-        by_host = event.event_type == EventType.RECORDED
-        values = [event.payload, event.meta, event.tags]
-        if any(
-            quotation.without_data(value, passages_only=not by_host or value is not event.payload)
-            is not value
-            for quotation in quotations
-            for value in values
-        ):
-            numbers.append(event.seq or 0)
-    return numbers

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ce_engine.audit.access import AccessGuard
 from ce_engine.audit.deletion import DeletionMethods
-from ce_engine.errors import ContextEngineError, FileDamagedError
+from ce_engine.errors import ContextEngineError, FileDamagedError, VersionConflictError
 from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.audit import AuditStatus
 from ce_engine.schema.enums import EvidenceType
@@ -85,6 +85,7 @@ class RetentionMethods(DeletionMethods):
         sessions = await self._all_sessions(config)
         report.expired = expired_sessions(sessions, config, now)
         expired_keys = {(item.account_id, item.user_id, item.session_id) for item in report.expired}
+        updated_at = {(i.account_id, i.user_id, i.session_id): i.updated_at for i, _ in sessions}
         for info, project in sessions:
             rule = config.rule("evidence", info.account_id, info.user_id, project)
             if (
@@ -97,7 +98,10 @@ class RetentionMethods(DeletionMethods):
         for left, item in zip(range(len(report.expired), 0, -1), report.expired, strict=True):
             advance(left)
             try:
-                report.deleted += await self._swept(item)
+                key = (item.account_id, item.user_id, item.session_id)
+                report.deleted += await self._swept(item, updated_at[key])
+            except VersionConflictError:
+                continue  # it is being worked with
             except ContextEngineError as error:
                 report.failed.append((item, error.code))
         if report.expired:
@@ -134,15 +138,17 @@ class RetentionMethods(DeletionMethods):
         ids = expired_evidence(came, rule, now)
         return [Expired(kind="evidence", evidence_id=id_, **owner) for id_ in ids]
 
-    async def _swept(self, item: Expired) -> DeletionReport:
-        """Delete one, and tell the audit log of it."""
+    async def _swept(self, item: Expired, updated_at: str) -> DeletionReport:
+        """Delete one, and tell the audit log of it; a session only as it was at `updated_at`."""
         scope = Scope.of_stored(item.account_id, item.user_id, item.session_id)
         began = time.perf_counter()
         try:
             if item.evidence_id:
-                done = await self._emptied(scope, item.evidence_id, any_project=True)
+                done = await self._emptied(
+                    scope, item.evidence_id, any_project=True, everywhere=False
+                )
             else:
-                done = await self._erase(scope, any_project=True)
+                done = await self._erase(scope, any_project=True, updated_at=updated_at)
         except ContextEngineError as error:
             self._tell_sweep(scope, began, error)
             raise

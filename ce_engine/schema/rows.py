@@ -384,7 +384,8 @@ class DeleteEvidence:
     the session, with the content of the evidence that they were made of: they may repeat it. From all
     other rows its text is taken out, and so are `texts`, which it was before redaction, whole or in
     passages (`ce_engine.stores.erasing`), and `PutResult.cleared` names them; of `events`, by number,
-    payload, tags, meta and nonce go. What recognises evidence and message stays: a host that sends them again does not bring them back. The
+    payload, tags, meta and nonce go. Not `everywhere`, no other row is looked through: its own content goes
+    alone, with the blocks and summaries. What recognises evidence and message stays: a host that sends them again does not bring them back. The
     epoch moves and `event` is appended; nothing happens where it is not there or was deleted already.
     `PutResult.removed` counts evidences.
 
@@ -396,6 +397,7 @@ class DeleteEvidence:
     event: Event
     events: Sequence[int] = ()
     texts: Sequence[str] = ()
+    everywhere: bool = True
 
 
 Write = (

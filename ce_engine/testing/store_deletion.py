@@ -368,3 +368,19 @@ class DeletionContract:
             "Call [deleted] at the north gate",
             "At the north gate, call [deleted] twice",
         ]
+
+    @pytest.mark.req("A-30")
+    async def test_not_everywhere_what_others_have_of_it_stays(self, store: Store) -> None:
+        text = f"The {CANARY} sings at dawn in the seventh cage of the upper hall."
+        await store.apply(SCOPE, [CreateSession(b"salt", "key"), *quoting(text)])
+        before = await read_state(store)
+        write = DeleteEvidence("e1", deletion(store), texts=[text], everywhere=False)
+        result = await store.apply(SCOPE, [write])
+        assert (result.removed, result.cleared) == ({"evidences": 1}, [])
+        left = await read_state(store)
+        assert [row.message.content for row in left.rows] == [
+            row.message.content for row in before.rows
+        ]
+        evidence = await store.get_evidence(SCOPE, "e1")
+        assert evidence is not None
+        assert evidence.content == ""

@@ -189,7 +189,8 @@ def _begin(
         _begin_life(scope, state, creation, now, secret)
     row_rules.check_key(scope, writes, state.head.key_id, state.head.epoch)
     state.head.version += 1
-    state.head.updated_at = state.last_accessed_at = now
+    state.head.updated_at = now if new else row_rules.later(state.head.updated_at, now)
+    state.last_accessed_at = now
     state.access_count += 1
     keys = chain_keys(secret, scope.key)
     salt = state.head.salt
@@ -352,7 +353,7 @@ class SessionChange:
         left = row_rules.not_resting_on(state.blocks.values(), evidence_id)
         state.blocks = {block.block_id: block for block in left}
         self.removed = {"evidences": 1 + self._delete_summaries()}
-        for text in dict.fromkeys([evidence.content, *write.texts]):
+        for text in dict.fromkeys([evidence.content, *write.texts] * write.everywhere):
             self._erase(Erasing.of(text, self.now))
         state.head.epoch += 1
         return True

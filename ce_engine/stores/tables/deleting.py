@@ -49,7 +49,7 @@ def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
             items = [rows.item_values(change.row_id, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
         change.removed = {"evidences": 1 + _delete_summaries(change)}
-        for text in dict.fromkeys([row.evidence.content, *write.texts]):
+        for text in dict.fromkeys([row.evidence.content, *write.texts] * write.everywhere):
             _erase(change, Erasing.of(text, change.now))
         for number in write.events:
             change.put(sql.EMPTY_EVENT, [{"this": change.row_id, "number": number}])

@@ -176,7 +176,9 @@ class StoredFirst:
             for write in self.writes:
                 piece_id = write.row.evidence.evidence_id
                 event = self.deletion(self.store, {"what": "evidence", "evidence_id": piece_id})
-                await self.store.apply(self.scope, [DeleteEvidence(piece_id, event)])
+                await self.store.apply(
+                    self.scope, [DeleteEvidence(piece_id, event, everywhere=False)]
+                )
         except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
             logger.warning(
                 "originals of %d records that were refused are still in their store (%s); "

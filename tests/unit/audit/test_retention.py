@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -259,6 +260,63 @@ def test_evidence_goes_before_its_session(make: Make, clock: Calendar) -> None:
 
 
 @pytest.mark.req("B-08")
+@pytest.mark.req("B-08")
+def test_what_was_said_with_words_of_evidence_stays_when_that_goes(
+    make: Make, clock: Calendar
+) -> None:
+    engine = make(RetentionRule(kind="evidence", max_age=3 * DAY))
+    scope = Scope(session_id="s", user_id="anna")
+    host = HostApp(engine, scope)
+    host.ask("I moved to Berlin last year.", "Berlin it is.")
+    run = ToolRun("capital", {"of": "Germany"}, "Berlin", "run-1", "call-1")
+    engine.post_tool_run(scope, run, request_id="request-1")
+    assert engine.sync.flush()
+    clock.now += 4 * DAY
+    assert engine.sync.sweep().deleted.evidences == 1
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    said = [message.content for message in document.session.messages]
+    assert said[:2] == ["I moved to Berlin last year.", "Berlin it is."]
+    assert [e.content for e in document.evidences.values() if e.source.name == "capital"] == [""]
+
+
+@pytest.mark.req("B-08")
+def test_who_comes_back_while_a_sweep_is_at_work_loses_nothing(make: Make, clock: Calendar) -> None:
+    engine = make()
+    for session in ("s1", "s2", "s3"):
+        talk(engine, session)
+    assert engine.sync.flush()
+    clock.now += 40 * DAY
+    scope = Scope(session_id="s1", user_id="anna")
+    app = create_context_engine(engine.store, clock=clock, config=engine.config)
+
+    def come_back(left: int) -> None:
+        if left == 3:
+            with ThreadPoolExecutor(1) as pool:  # it is called on the sweeping engine's loop
+                pool.submit(HostApp(app, scope).ask, "I am back.", "Welcome.").result()
+                assert pool.submit(app.sync.flush).result()
+
+    rules = RetentionConfig(rules=(RetentionRule(kind="session", max_age=30 * DAY),))
+    done = engine.sync.sweep(rules, advance=come_back)
+    assert (done.deleted.sessions, done.failed) == (2, [])
+    assert there(engine) == {"s1"}
+    document = app.sync.get_session(scope)
+    assert document is not None
+    assert document.session.messages[-1].content == "Welcome."
+
+
+@pytest.mark.req("B-08")
+def test_a_host_whose_clock_is_behind_makes_no_session_older(make: Make, clock: Calendar) -> None:
+    engine = make(RetentionRule(kind="session", max_age=30 * DAY))
+    host = talk(engine, "s1")
+    assert engine.sync.flush()
+    clock.now -= 60 * DAY
+    host.ask("And?", "No.")
+    assert engine.sync.flush()
+    clock.now += 61 * DAY
+    assert engine.sync.sweep().deleted.sessions == 0
+
+
 def test_an_engine_sweeps_beside_its_calls_where_it_is_time(
     tmp_path: Path, clock: Calendar
 ) -> None:

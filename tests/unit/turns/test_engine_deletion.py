@@ -38,6 +38,8 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.schema.rows import AppendEvents, EventChain
+from ce_engine.testing import samples
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
@@ -273,6 +275,44 @@ def quote(engine: ContextEngine) -> HostApp:
     app.ask("In short?", "Seven, three, nine, one.")
     engine.sync.record_event(SCOPE, "planner", {"plan": f"First read: {DOCUMENT}"})
     return app
+
+
+class Busy(MemoryStore):
+    """As soon as somebody has read the log, another process writes to it."""
+
+    writes: list[Event]
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        chain = await super().chain(scope)
+        if self.writes:
+            await self.apply(scope, [AppendEvents([self.writes.pop()])])
+        return chain
+
+
+@pytest.mark.req("A-30")
+def test_an_event_that_comes_while_evidence_is_deleted_loses_its_words_too() -> None:
+    store = Busy()
+    engine = create_context_engine(store, config=PATIENT)
+    store.writes = []
+    evidence = engine.sync.record_evidence(
+        SCOPE, DOCUMENT, EvidenceSource(kind=SourceKind.RAG), EvidenceType.RAG_DOC
+    )
+    assert engine.sync.flush()
+    store.writes = [samples.event("e9", SCOPE, payload={"plan": DOCUMENT})]
+    assert engine.sync.delete_evidence(SCOPE, evidence.evidence_id).evidences == 1
+    assert store.writes == []
+    assert DOCUMENT not in repr([e.payload for e in engine.sync.list_events(SCOPE)])
+    store.writes = [samples.event(f"f{n}", SCOPE) for n in range(99)]
+    other = engine.sync.record_evidence(
+        SCOPE, CANARY, EvidenceSource(kind=SourceKind.RAG), EvidenceType.RAG_DOC
+    )
+    with pytest.raises(
+        StoreUnavailableError, match="without a pause; delete the evidence once more"
+    ):
+        engine.sync.delete_evidence(SCOPE, other.evidence_id)
+    store.writes = []
+    assert engine.sync.delete_evidence(SCOPE, other.evidence_id).evidences == 1
+    engine.sync.close()
 
 
 @pytest.mark.req("A-30")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ce_engine import (
     ConfigError,
     ContextBlock,
     ContextEngine,
+    DeletionReport,
     Event,
     EvidenceNotFoundError,
     EvidenceSource,
@@ -39,6 +40,8 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import DeleteEvidence, Write
 from ce_engine.stores.urls import ORIGINALS_VARIABLE
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
@@ -271,6 +274,72 @@ def test_what_one_store_keeps_as_a_pointer_is_looked_through_in_the_other(
     assert not holds(tmp_path, "lighthouse keeper", MAIL)
     assert holds(tmp_path / "originals", "another@example.com")
     assert engine.sync.verify_originals(SCOPE).missing == []
+
+
+DOCUMENT = "The lighthouse keeper of the eastern cape is reached by radio by day."
+
+
+class Failing(MemoryStore):
+    """Its nth deletion of evidence from now on fails."""
+
+    fails_at = 0
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        if any(isinstance(write, DeleteEvidence) for write in writes):
+            self.fails_at -= 1
+            if self.fails_at == 0:
+                raise StoreUnavailableError("away for a moment")
+        return await super().apply(scope, writes, expected_version=expected_version)
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("where", ["first", "second"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("fields", [{"evidence": "pointer"}, {"messages": "pointer"}, {}])
+def test_a_deletion_that_failed_halfway_is_completed_by_the_next(
+    where: str, nth: int, fields: dict[str, str]
+) -> None:
+    first, second = Failing(), Failing()
+    engine = create_context_engine(first, config=dual(fields=fields), originals=second)
+    document = f"{DOCUMENT} Call +49 151 23456789 then."
+    evidence = engine.sync.record_evidence(SCOPE, document, RAG, EvidenceType.RAG_DOC)
+    HostApp(engine, SCOPE).ask(f"Who? {document}", "Call +49-151-2345-6789 then.")
+    HostApp(engine, SCOPE).ask(f"{DOCUMENT} Write to {MAIL}.", "Done.")
+    assert engine.sync.flush()
+    assert "lighthouse" in repr(vars(second))
+    {"first": first, "second": second}[where].fails_at = nth
+    try:
+        engine.sync.delete_evidence(SCOPE, evidence.evidence_id)
+    except StoreUnavailableError:
+        engine.sync.delete_evidence(SCOPE, evidence.evidence_id)
+    for words in ("lighthouse", "23456789", MAIL):
+        assert words not in repr(vars(first)), words
+        assert words not in repr(vars(second)), words
+    engine.sync.close()
+
+
+@pytest.mark.req("A-30")
+def test_originals_of_what_quotes_nothing_of_it_stay(opened: Opened, tmp_path: Path) -> None:
+    engine = opened()
+    signature = f"Yours, the harbour office of the northern coast, {MAIL}"
+    evidence = engine.sync.record_evidence(SCOPE, DOCUMENT, RAG, EvidenceType.RAG_DOC)
+    HostApp(engine, SCOPE).ask(f"Good morning. {signature}", "Good morning.")
+    HostApp(engine, SCOPE).ask(f"{DOCUMENT} {signature}", "Yes.")
+    asked = ids_of_user(engine)
+    engine.sync.delete_evidence(SCOPE, evidence.evidence_id)
+    assert engine.sync.original(SCOPE, asked, actor="x").content == f"Good morning. {signature}"
+    assert not holds(tmp_path, "lighthouse")
+
+
+@pytest.mark.req("A-30")
+def test_of_what_is_no_evidence_nothing_is_deleted(opened: Opened) -> None:
+    engine = opened()
+    HostApp(engine, SCOPE).ask(f"Write to {MAIL}", "Done.")
+    asked = ids_of_user(engine)
+    assert engine.sync.delete_evidence(SCOPE, asked) == DeletionReport()
+    assert engine.sync.original(SCOPE, asked, actor="x").content == f"Write to {MAIL}"
 
 
 # The second store is away
