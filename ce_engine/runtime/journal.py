@@ -186,7 +186,7 @@ class Journal:
         self._halted: set[Hashable] = set()  # those whose writing ended with the loop
         self._probe: Future[None] | None = None  # of the one that tries a store that is away
         self._bytes = 0
-        self._is_key_told = False
+        self._is_key_told = self._has_dropped = False
 
     @property
     def _groups(self) -> Iterator[WriteGroup]:
@@ -273,6 +273,7 @@ class Journal:
                 group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._bytes:
                 self._gaps.add(scope, writes)
+                self._has_dropped = True
                 group.end(None)
                 return group
             halted, self._halted = self._halted, set()
@@ -293,13 +294,15 @@ class Journal:
         return self._gaps.refusal(scope)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Wait until everything accepted so far has landed; false if it has not in time."""
+        """Wait until everything accepted so far has landed; false if it has not in time, or some was dropped since the last time."""
         with self._mutex:
             futures = [group.future for group in self._groups]
         until = monotonic() + timeout_s
         done = all([await settled(future, max(0.0, until - monotonic())) for future in futures])
         await settled(self._vouching, max(0.0, until - monotonic()))
-        return done
+        with self._mutex:
+            has_dropped, self._has_dropped = self._has_dropped, False
+        return done and not has_dropped
 
     @property
     def waiting(self) -> int:
@@ -465,6 +468,7 @@ class Journal:
     def _refuse(self, group: WriteGroup, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         self._gaps.add(group.scope, group.writes, _code(error))
+        self._has_dropped = True
 
 
 def _code(error: Exception) -> str:

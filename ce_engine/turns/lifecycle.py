@@ -48,7 +48,7 @@ class LifecycleMethods(EngineBase):
         return self._posted.pending or self._journal.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored; false if it is not in time."""
+        """Wait until everything handed over is stored; false if it is not in time, or some of it was dropped."""
         done = await self._background.settle(timeout_s)
         done = await self._posted.settle_all(timeout_s) and done
         return await self._journal.flush(timeout_s) and done

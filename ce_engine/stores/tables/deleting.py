@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.rows import DeleteEvidence
 from ce_engine.stores import row_rules
 from ce_engine.stores.erasing import Erasing
@@ -17,10 +18,19 @@ _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 
 
 def delete_session(change: TableChange) -> None:
-    """Delete all rows of the session and its key; its events keep their envelopes."""
+    """Delete all rows of the session and its key; its events keep their envelopes.
+
+    Raises:
+        StoreUnavailableError: the database kept some.
+    """
     row_rules.check_there(change.scope, change.is_maker)
     key = {"this": change.row_id}
     counts = {table: change.put(command, [key]) for table, command in sql.CLEAR.items()}
+    if sql.HAS_ROWS.first(change.connection, key).has_rows:
+        raise StoreUnavailableError(
+            "the store kept rows that it was to delete: row-level security of the database hides them from this "
+            "user's DELETE. Nothing was deleted: give the user a policy for DELETE, or BYPASSRLS."
+        )
     change.removed = {
         name: counts[table] for name, table in zip(row_rules.REMOVED, _COUNTED, strict=True)
     }

@@ -28,9 +28,9 @@ from ce_engine.stores.tables.migrations import HEAD, KNOWN
 from ce_engine.stores.tables.vacuuming import UNSAMPLED, Vacuum
 
 
-_IS_THERE = (
-    "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ce_revision' "
-    "AND schemaname = ANY (current_schemas(false))"
+_SCHEMAS = (
+    "SELECT schemaname, schemaname = current_schema() FROM pg_catalog.pg_tables "
+    "WHERE tablename = 'ce_revision' AND schemaname = ANY (current_schemas(false))"
 )
 _SCHEMA_LOCK = 0x6365_5F72_6576  # "ce_rev"
 _CONNECT_S = "2"
@@ -49,15 +49,19 @@ _GONE = (
     *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow),
     *(errors.IdleSessionTimeout, errors.IdleInTransactionSessionTimeout),
 )
+_NOT_PREPARED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""A pooler gave the connection another server than the one that has its prepared statements."""
 _OF_RECORD = ("22", "54")
 """Classes of SQLSTATE that tell of the values of one record: out of range, or more than the server takes."""
+_AWAY = ("26", "3F", "42P01", "42P05", "XX")
+"""SQLSTATEs that pass: another's table or schema is being exchanged, a pooler lost a statement, the server failed."""
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 
 
 class PostgresDatabase:
     """Opens connections to one database; they begin no transaction by themselves."""
 
-    WRITE = "BEGIN"
+    WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
     READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     WRITERS = 4
     SHARES = False
@@ -66,6 +70,7 @@ class PostgresDatabase:
     def __init__(self, url: str, lock_timeout_s: float) -> None:
         self.place = place_of(url)
         self._given, self._lock_timeout_s = url, lock_timeout_s
+        self._is_pooled = False
         parsed_url = psycopg_url(url)
         defaults = {
             name: value
@@ -92,6 +97,7 @@ class PostgresDatabase:
         """
         connection = self._engine.connect()
         try:
+            self._prepare_if_alone(connection)
             for time in self._times:
                 connection.exec_driver_sql(time)
             self._make_current(connection)
@@ -101,11 +107,18 @@ class PostgresDatabase:
             raise
         return connection
 
+    def _prepare_if_alone(self, connection: Connection) -> None:
+        """Behind a pooler, connections take turns at a server, and would meet each other's prepared statements."""
+        driver: Any = connection.connection.driver_connection
+        pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        if self._is_pooled or pid != driver.info.backend_pid:  # a pooler has numbers of its own
+            driver.prepare_threshold = None
+
     def _make_current(self, connection: Connection) -> None:
         if self._is_current(connection):
             return
         connection.rollback()
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(self.WRITE)
         # Of several hosts that start at once one does it, and the others wait for it.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
         if not self._is_current(connection):
@@ -184,6 +197,9 @@ class PostgresDatabase:
         return isinstance(_orig(error), errors.UniqueViolation)
 
     def may_be_of_before(self, error: BaseException) -> bool:
+        if isinstance(_orig(error), _NOT_PREPARED):
+            self._is_pooled = True
+            return True
         # What was lost while it was committed may be there: only who asked can tell.
         is_commit = isinstance(error, DBAPIError) and error.statement is None
         return _is_lost(_orig(error)) and not is_commit
@@ -208,13 +224,13 @@ class PostgresDatabase:
                 f"the store in {self.place} may not be written ({name}). Give its user the right to "
                 "create tables in the schema, or to read and write those that are there."
             )
-        if (getattr(orig, "sqlstate", None) or "").startswith(_OF_RECORD):
+        if _state(orig).startswith(_OF_RECORD):
             return FileDamagedError(
                 f"the store in {self.place} cannot take a record ({name}): an id in it is too long for an index of "
                 "the server's, or a value out of its range. Give it a shorter one: for this session the store is "
                 "away, for all others it is not."
             )
-        if isinstance(orig, psycopg.OperationalError):
+        if isinstance(orig, psycopg.OperationalError) or _state(orig).startswith(_AWAY):
             return StoreUnavailableError(f"the store in {self.place} cannot be used ({name})")
         return StoreError(
             f"the store refused a statement ({name}); this is a fault of ce-integrations"
@@ -252,6 +268,10 @@ def _orig(error: BaseException) -> Any:
     return error.orig if isinstance(error, DBAPIError) else error
 
 
+def _state(orig: Any) -> str:
+    return getattr(orig, "sqlstate", None) or ""
+
+
 def _is_lost(orig: Any) -> bool:
     """The server has not said a word, or said that it is going or not yet there."""
     if isinstance(orig, _GONE):
@@ -266,9 +286,19 @@ def _is_closed(orig: psycopg.Error) -> bool:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The schema's revision; `None` where there is no schema of ours."""
+    """The schema's revision; `None` where there is no schema of ours.
+
+    Raises:
+        StoreUnavailableError: a store is in another schema of the search path, where it may be somebody else's.
+    """
     # Not by `to_regclass`: who waited for a lock in its transaction is told what it has cached (15 to 18).
-    if connection.exec_driver_sql(_IS_THERE).scalar() is None:
+    schemas = {str(name): is_own for name, is_own in connection.exec_driver_sql(_SCHEMAS)}
+    if not any(schemas.values()):
+        if schemas:
+            raise StoreUnavailableError(
+                f"a store's tables are in the schema {', '.join(schemas)}, which is not the first of the search "
+                "path: they may be somebody else's. Name one schema in the URL: ?options=-csearch_path=NAME"
+            )
         return None
     revision: str | None = connection.execute(select(tables.revisions)).scalar()
     return revision

@@ -18,6 +18,7 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     StoreConfig,
+    StoreUnavailableError,
     create_context_engine,
 )
 from ce_engine.stores.tables import vacuuming
@@ -262,3 +263,19 @@ def test_the_command_that_sweeps_fails(url: str, of_app: str) -> None:
     done = ce("sweep", "--sessions", "90d", "--store", of_app)
     assert done.exit_code == 1
     assert "does not own" in done.stderr
+
+
+@pytest.mark.req("A-30")
+def test_rows_that_a_policy_keeps_are_no_deletion(url: str, of_app: str) -> None:
+    policies = ("SELECT USING (true)", "INSERT WITH CHECK (true)", "UPDATE USING (true)")
+    with connected(url) as connection:
+        connection.execute("ALTER TABLE ce_messages ENABLE ROW LEVEL SECURITY")
+        for n, policy in enumerate(policies):
+            connection.execute(f"CREATE POLICY p{n} ON ce_messages FOR {policy}")
+    engine = create_context_engine(of_app, config=PATIENT)
+    with pytest.raises(StoreUnavailableError, match=r"row-level security.*Nothing was deleted"):
+        engine.sync.delete_session(MINE)
+    document = engine.sync.get_session(MINE)
+    engine.sync.close()
+    assert document is not None
+    assert document.session.messages[-1].content == CANARY

@@ -40,7 +40,7 @@ from ce_engine.testing import StoreContract
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
 from tests.hosts.store_host import FORK, append
-from tests.postgres_server import IS_THERE, bytes_in, connected, new_schema
+from tests.postgres_server import IS_THERE, bytes_in, connected, new_schema, schema_of
 
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason="no PostgreSQL: see tests/postgres_server.py")
@@ -267,6 +267,8 @@ def test_an_id_that_the_server_cannot_take_stops_no_other_session(url: str, what
         report = other.prepare(user(f"n{n}")).report
         assert "CONTEXT_STORE_UNAVAILABLE" not in report.degradations
         other.ask(f"q{n}", f"你好 {n}")
+    was_dropped = what in {"block_id", "task_id", "lane_key"}
+    assert engine.sync.flush() is not was_dropped
     assert engine.sync.flush()
     engine.sync.close()
     engine = create_context_engine(url, config=config)
@@ -275,6 +277,46 @@ def test_an_id_that_the_server_cannot_take_stops_no_other_session(url: str, what
     assert document is not None
     answers = [each.content for each in document.session.messages if each.role is Role.ASSISTANT]
     assert answers == [f"你好 {n}" for n in range(4)]
+
+
+@pytest.mark.req("A-23")
+def test_what_comes_while_a_table_is_exchanged_waits(url: str) -> None:
+    config = RuntimeConfig(store=StoreConfig(deadline_s=1, breaker_s=0.05))
+    engine = create_context_engine(url, config=config)
+    app = HostApp(engine, Scope(session_id="s"))
+    app.ask("q0", "a0")
+    assert engine.sync.flush(20)
+    with connected(url) as connection:
+        connection.execute("ALTER TABLE ce_turns RENAME TO ce_turns_old")
+        app.ask("q1", "a1")
+        assert not engine.sync.flush(0.3)
+        connection.execute("ALTER TABLE ce_turns_old RENAME TO ce_turns")
+    assert engine.sync.flush(20)
+    document = engine.sync.get_session(Scope(session_id="s"))
+    engine.sync.close()
+    assert document is not None
+    assert [m.content for m in document.session.messages] == ["q0", "a0", "q1", "a1"]
+
+
+@pytest.mark.req("B-03")
+async def test_a_store_in_another_schema_of_the_search_path_is_somebody_elses(url: str) -> None:
+    store = SqlStore(url, lock_timeout_s=20)
+    await store.apply(SCOPE, [AppendMessages([bare_row("m1")])])
+    await store.close()
+    theirs = schema_of(url)
+    address = make_url(url)
+    mine = f"{theirs}_mine"
+    with connected(url) as connection:
+        connection.execute(f"CREATE SCHEMA {mine}")
+    both = address.update_query_dict({"options": f"-csearch_path={mine},{theirs}"})
+    store = SqlStore(both.render_as_string(hide_password=False), lock_timeout_s=20)
+    with pytest.raises(StoreUnavailableError, match=rf"in the schema {theirs}, .*Name one schema"):
+        await store.state(SCOPE)
+    with pytest.raises(StoreUnavailableError, match="somebody else's"):
+        await store.apply(SCOPE, [AppendMessages([bare_row("m2")])])
+    await store.close()
+    with connected(url) as connection:
+        connection.execute(f"DROP SCHEMA {mine}")
 
 
 async def test_it_is_told_what_is_too_long(url: str) -> None:

@@ -298,6 +298,39 @@ def saving(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.req("A-30")
+async def test_a_snapshot_that_nobody_configured_is_written_anew(tmp_path: Path) -> None:
+    server = redis_host.own_server(tmp_path, "--save", "", "--appendonly", "yes")
+    store = RedisStore(server.url, timeout_s=20)
+    await store.apply(SCOPE, everything(CANARY))
+    with client_of(server.url) as client:
+        client.bgsave()  # as for a replica
+        for _ in range(400):
+            if not client.info("persistence")["rdb_bgsave_in_progress"]:
+                break
+            await asyncio.sleep(0.05)
+    assert CANARY.encode() in (tmp_path / "dump.rdb").read_bytes()
+    await store.apply(SCOPE, [DeleteSession(deletion(store))])
+    await store.purge()
+    assert CANARY.encode() not in (tmp_path / "dump.rdb").read_bytes()
+    await store.close()
+    server.kill()
+
+
+@pytest.mark.req("A-30")
+async def test_a_server_that_saves_nothing_writes_no_snapshot_for_a_deletion(
+    tmp_path: Path,
+) -> None:
+    server = redis_host.own_server(tmp_path, "--save", "", "--appendonly", "no")
+    store = RedisStore(server.url, timeout_s=20)
+    await store.apply(SCOPE, everything(CANARY))
+    await store.apply(SCOPE, [DeleteSession(deletion(store))])
+    await store.purge()
+    assert not (tmp_path / "dump.rdb").exists()
+    await store.close()
+    server.kill()
+
+
+@pytest.mark.req("A-30")
 async def test_a_purge_that_the_server_refuses_is_still_to_be_done(
     saving: Server, tmp_path: Path
 ) -> None:

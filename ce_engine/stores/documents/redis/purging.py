@@ -14,6 +14,8 @@ from ce_engine.stores.documents.redis.link import Link
 
 
 _PAUSE_S = 0.02
+_START_S = 1
+"""A server that starts says that it has saved just now."""
 _UNDER_WAY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
@@ -32,7 +34,7 @@ def purge(link: Link, timeout_s: float) -> None:
             _write_anew(
                 link, lambda client: client.bgrewriteaof(), "aof_last_bgrewrite_status", deadline
             )
-        if link.run(_has_snapshots):
+        if link.run(_has_snapshot):
             _write_anew(link, lambda client: client.bgsave(), "rdb_last_bgsave_status", deadline)
     except StoreError as error:
         raise faults.not_purged(place.server, str(error)) from None
@@ -48,9 +50,18 @@ def _mark(link: Link) -> bytes | None:
         return None
 
 
-def _has_snapshots(client: Redis) -> bool:
+def _has_snapshot(client: Redis) -> bool:
+    """Whether the server has written a snapshot or may: by its configuration, for a replica or a person, or before it started."""
     settings = cast("dict[Any, Any]", client.config_get("save"))
-    return any(settings.values())
+    info: dict[str, Any] = client.info("persistence")
+    began = client.time()[0] - client.info("server")["uptime_in_seconds"]
+    has_saved = (
+        info["rdb_last_save_time"] > began + _START_S or info["rdb_last_bgsave_time_sec"] >= 0
+    )
+    counts = [
+        info.get(name, 0) for name in ("rdb_saves", "rdb_last_load_keys_loaded")
+    ]  # from 7.0 on
+    return any(settings.values()) or has_saved or any(counts)
 
 
 def _write_anew(link: Link, write: Callable[[Redis], object], status: str, deadline: float) -> None:
