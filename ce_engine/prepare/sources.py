@@ -57,7 +57,8 @@ class CandidateSources:
         day_of: the day on which an item was said, `YYYY-MM-DD`; `""` where it is not known.
         message_of: the stored message of an item that the host does not have.
         spans: documents of this run inside the text of a message.
-        find_talk: messages of the session inside the text of a helper's prompt, as a conversation.
+        find_talk: messages of the session inside the text of a helper's prompt, as a conversation; whether
+            the text is a system message.
         question_of: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
         summary: what stands for entries that are left out, if there is a summary of them.
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
@@ -87,7 +88,7 @@ class CandidateSources:
     question_of: Callable[[MessageItem], tuple[str, Sequence[QuotedSpan]]]
     says: Callable[[MessageItem], object] | None = None
     day_of: Callable[[MessageItem], str] = lambda _: ""
-    find_talk: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
+    find_talk: Callable[[str, bool], Sequence[QuotedSpan]] = lambda _, __: ()
     results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _entries, _most: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda candidates: candidates

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ce_engine.prepare.compose.context_places import BETWEEN, context_places
 from ce_engine.prepare.compose.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
 from ce_engine.prepare.message_groups import MessageGroup, MessageItem
 from ce_engine.prepare.sources import CandidateSources, QuotedSpan
@@ -15,9 +16,6 @@ from ce_engine.schema.enums import Origin
 
 RETRIEVED, CONVERSATION = "retrieved_text", "rendered_conversation"
 """Why a message goes out shorter."""
-
-BETWEEN = 240
-"""Characters that may stand between two messages of one conversation: labels, and what is too short to know."""
 
 SIGNED = frozenset({Origin.ANSWER, Origin.TOOL_CALL})
 """What a model said goes back to it as it came: it may be signed. Nor is a text of several results cut, whose
@@ -54,18 +52,19 @@ def shorten_texts(
     short_texts: dict[int | str, ShorterText] = {}
     may = [item for item in items if not (item.origin in SIGNED or item.more_call_ids)]
     texts = {item.index: sources.text(item) for item in may if item.index is not None}
+    systems = {
+        item.index for item in may if item.index is not None and item.origin is Origin.SYSTEM
+    }
     for index, text in texts.items():
         if text == "" and index in sources.saved:  # a replay, to which it is not given
             short_texts[index] = ShorterText("", RETRIEVED, sources.saved[index])
             over -= sources.saved[index]
-        elif over > 0 and (talk_spans := sources.find_talk(text)):
+        elif over > 0 and (talk_spans := sources.find_talk(text, index in systems)):
             limit = sources.count(text) - over
             texts[index] = _without_oldest(text, talk_spans, limit, sources.count, locale)
             over -= _note(short_texts, sources, index, text, texts[index], CONVERSATION)
     spans = {index: sources.spans(text) for index, text in texts.items()} if over > 0 else {}
-    documents_by_index = {
-        index: documents for index, documents in _unquoted(spans).items() if documents
-    }
+    documents_by_index = context_places(_unquoted(spans), systems)
     if documents_by_index:
         before, query_terms = (
             [texts[index] for index in documents_by_index],

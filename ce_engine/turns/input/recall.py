@@ -14,6 +14,7 @@ from ce_engine.prepare.blocks.material import Material, sensitivity_of
 from ce_engine.prepare.choose.candidates import FEW
 from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.choose.standing_context import FACTS
+from ce_engine.prepare.compose.context_places import BETWEEN
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan
@@ -23,10 +24,10 @@ from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
 from ce_engine.schema.enums import EvidenceType, Role
 from ce_engine.schema.report import ConflictRecord
-from ce_engine.schema.rows import EvidenceRow
+from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.sessions.summary_coverage import BROKEN_OFF
 from ce_engine.sessions.view import SessionView
-from ce_engine.text.relevance.passages import PassageIndex, written_talk
+from ce_engine.text.relevance.passages import PassageIndex, PassageMatch, written_talk
 from ce_engine.text.relevance.terms import terms
 from ce_engine.text.tokens.call_tokens import Counter, cached_text_counter
 from ce_engine.turns.input.stored_candidates import day_of, document, entry
@@ -371,20 +372,39 @@ class Recall:
             ]
         )
 
-    def find_talk(self, text: str) -> list[QuotedSpan]:
-        """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
+    def find_talk(self, text: str, is_system: bool) -> list[QuotedSpan]:
+        """Messages of the session that stand in a helper's prompt; in a chat they are the host's words.
+
+        Those of one role are no talk: somebody may have said the prompt's own lines. Of a talk that was never
+        heard of the names of roles tell, but in a system message they may be those of examples.
+        """
         if self.call.purpose != "helper":
             return []
-        spans = [(start, end) for start, end, _ in self._message_index.find(text)]
-        if len(spans) < 2:  # of a talk that was never heard of, the names of roles tell
+        roles = [row.message.role for row in self._recent_rows]
+        talks = list[list[PassageMatch]]()
+        for match in self._message_index.find(text):
+            if talks and match.start - talks[-1][-1].end <= BETWEEN:
+                talks[-1].append(match)
+            else:
+                talks.append([match])
+        spans = [
+            (match.start, match.end)
+            for talk in talks
+            if len({roles[match.place] for match in talk}) > 1
+            for match in talk
+        ]
+        if not spans and not is_system:
             spans = written_talk(text)
         return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(spans)]
 
     @cached_property
+    def _recent_rows(self) -> list[MessageRow]:
+        return [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
+
+    @cached_property
     def _message_index(self) -> PassageIndex:
-        rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
         return PassageIndex(
-            [(self._live(row.message.content), row.message.content) for row in rows]
+            [(self._live(row.message.content), row.message.content) for row in self._recent_rows]
         )
 
     def _live(self, text: str) -> str:

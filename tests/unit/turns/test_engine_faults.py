@@ -209,6 +209,7 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
     for n in range(30):
         app.ask(f"{n}? {'x' * 2000}", str(n))
     store.refuses = False
+    assert not engine.sync.flush(5)  # some was dropped
     assert engine.sync.flush(5)
     there = texts(engine)
     assert 2 < len(there) < 62
@@ -236,6 +237,7 @@ def test_a_gap_is_named_also_where_nothing_more_is_recorded_of_its_session() -> 
     HostApp(engine, other).ask("full?", "one group is under way, and one waits")
     HostApp(engine, SCOPE).ask("lost?", "2")
     store.refuses = False
+    assert not engine.sync.flush(5)  # some was dropped
     assert engine.sync.flush(5)
     events = engine.loop.run(engine.store.list_events(SCOPE))
     assert [e.payload["messages"] for e in events if "groups" in e.payload] == [2]
@@ -259,7 +261,7 @@ def test_a_damaged_file_of_one_user_harms_no_other(tmp_path: Path, name: str) ->
         HostApp(engine, harmed).prepare(user(text))
         report = app.ask(text, "1").report
         assert (report.degradations, report.warnings) == ([], ["CONTEXT_BUDGET_UNKNOWN"])
-    assert engine.sync.flush(20)
+    assert engine.sync.flush(20) is (name == "settings.json")
     found = engine.loop.run(engine.store.get_session(other))
     assert found is not None
     assert len(found.session.messages) == 4
@@ -314,7 +316,8 @@ def test_a_store_that_answers_garbage_is_away_and_what_it_is_given_is_lost(answe
     for n in range(3):
         prepared = app.ask(f"{n}?", str(n))
         assert prepared.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
-    assert engine.sync.flush(5)  # nothing is held back for it
+    assert not engine.sync.flush(5)  # all was dropped
+    assert engine.sync.flush(5)  # and nothing is held back for it
     [gap] = engine._journal._gaps.pop(SCOPE)
     assert (gap.groups, gap.messages) == (6, 6)
     engine.sync.close()
