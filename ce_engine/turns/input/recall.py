@@ -375,14 +375,17 @@ class Recall:
     def find_talk(self, text: str, is_system: bool) -> list[QuotedSpan]:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words.
 
-        Those of one role are no talk: somebody may have said the prompt's own lines. Of a talk that was never
-        heard of the names of roles tell, but in a system message they may be those of examples.
+        Somebody may have said the prompt's own lines: of what stands twice the last place counts, and messages of
+        one role are no talk. Of a talk that was never heard of the names of roles tell, but in a system message
+        they may be those of examples.
         """
         if self.call.purpose != "helper":
             return []
         roles = [row.message.role for row in self._recent_rows]
         talks = list[list[PassageMatch]]()
-        for match in self._message_index.find(text):
+        matches = self._message_index.find(text)
+        last = {(match.place, match.end - match.start): match for match in matches}
+        for match in sorted(last.values()):
             if talks and match.start - talks[-1][-1].end <= BETWEEN:
                 talks[-1].append(match)
             else:
