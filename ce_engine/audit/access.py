@@ -7,9 +7,11 @@ import inspect
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -97,8 +99,39 @@ UNKNOWN = "?"
 """In the place of an actor: somebody, and nobody can tell who; is refused everything."""
 
 _actor: ScopedVariable[str] = ScopedVariable("ce_actor", __name__)
-_inside: ContextVar[bool] = ContextVar("ce_access", default=False)
-"""Whether this is a part of an access that is told of already."""
+_inside: ContextVar[_Visit | None] = ContextVar("ce_access", default=None)
+"""The access that this is a part of, which is told of already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """An access at work; an operator's has no `place`, and holds for all that is begun in it.
+
+    Of others only what the same task asks as the same actor of the same session or owner is a part: a part of the
+    app's own that is called meanwhile, and tasks that it begins, ask for themselves.
+    """
+
+    place: Callable[[], object] | None = None
+    guard: AccessGuard | None = None
+    actor: str = ""
+    scope: Scope | None = None
+
+    def covers(self, access: _Access) -> bool:
+        if self.place is None or self.scope is None:
+            return True
+        asker = access.guard, access.actor
+        if self.place() is not _place()() or (self.guard, self.actor) != asker:
+            return False
+        pairs = zip(self.scope.key, access.scope.key, strict=True)
+        return all(own in (asked, LISTED) for own, asked in pairs)
+
+
+def _place() -> Callable[[], object]:
+    """The task that runs here, else the thread; as a reference that keeps neither."""
+    with suppress(RuntimeError):
+        if (task := asyncio.current_task()) is not None:
+            return weakref.ref(task)
+    return weakref.ref(threading.current_thread())
 
 
 @contextmanager
@@ -302,8 +335,6 @@ def _guarded(
 
         @wraps(method)
         async def look(self: Any, *args: Any, **more: Any) -> Any:
-            if _inside.get():
-                return await method(self, *args, **more)
             with access(self, args, more) as visit:
                 visit.answer = await method(self, *args, **more)
             return visit.answer
@@ -312,8 +343,6 @@ def _guarded(
 
         @wraps(method)
         def look(self: Any, *args: Any, **more: Any) -> Any:
-            if _inside.get():
-                return method(self, *args, **more)
             with access(self, args, more) as visit:
                 visit.answer = method(self, *args, **more)
             return visit.answer
@@ -379,18 +408,23 @@ class _Access:
         self.began = time.perf_counter()
 
     def __enter__(self) -> Self:
+        around = _inside.get()
+        self.is_part = around is not None and around.covers(self)
+        if self.is_part:
+            return self
         try:
             if self.is_asked:
                 self.guard.check(self.engine.authorize, self.actor, self.action, self.scope)
         except ScopeViolationError as error:
             self._tell("denied", error)
             raise
-        self.token = _inside.set(True)
+        self.token = _inside.set(_Visit(_place(), self.guard, self.actor, self.scope))
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        unset(_inside, self.token)
-        self._tell(_status(error, self.answer), error)
+        if not self.is_part:
+            unset(_inside, self.token)
+            self._tell(_status(error, self.answer), error)
 
     def _tell(self, status: AuditStatus, error: BaseException | None) -> None:
         self.guard.tell(
@@ -409,7 +443,7 @@ def operating(
     guard: AccessGuard, door: str, action: Action, actor: str, scope: Scope
 ) -> Iterator[None]:
     """One access of an operator's, whatever it reads: nobody is asked, and it is told of once."""
-    began, entered, inside = time.perf_counter(), _actor.open(actor), _inside.set(True)
+    began, entered, inside = time.perf_counter(), _actor.open(actor), _inside.set(_Visit())
     failed: BaseException | None = None
     try:
         yield

@@ -103,6 +103,7 @@ def test_a_gap_in_the_recording_stands_under_the_title(tmp_path: Path) -> None:
     with locked(path):
         for n in range(10):
             app.ask(f"{n}? {'x' * 2000}", str(n))
+    assert not engine.sync.flush(20)  # some was dropped
     assert engine.sync.flush(20)
     engine.sync.close()
     there = len(stored(url_of(path), Scope(session_id="s")).session.messages)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -31,12 +33,14 @@ from ce_engine import (
     ScopeViolationError,
     StoreConfig,
     StoreError,
+    SummaryConfig,
     Task,
     acting_as,
     create_context_engine,
 )
 from ce_engine.audit.access import BUDGET_DOORS, CONSTRAINT_DOORS, DOORS, LISTED, current_actor
 from ce_engine.engine import Engine
+from ce_engine.ports.llm import LlmRequest, LlmResponse
 from ce_engine.schema.audit import Action
 from ce_engine.sessions.owner.budgets import Budgets
 from ce_engine.sessions.owner.constraints import Constraints
@@ -445,3 +449,76 @@ def test_an_id_that_is_none_is_refused_and_told_of(
     assert len(records) == 3
     with pytest.raises(SchemaValidationError, match="actor"), acting_as(odd):
         raise AssertionError
+
+
+class Nosy:
+    """A model of the app's own that reads another user's session while it writes a summary, and begins a worker."""
+
+    def __init__(self, other: Scope) -> None:
+        self.other, self.answers = other, list[str]()
+        self.engine: ContextEngine | None = None
+        self.jobs: asyncio.Queue[str] | None = None
+        self.worker: asyncio.Task[None] | None = None
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        del request
+        await self._read()
+        if self.worker is None:
+            self.jobs = asyncio.Queue()
+            self.worker = asyncio.create_task(self._work(self.jobs))
+        return LlmResponse("A summary.")
+
+    async def _work(self, jobs: asyncio.Queue[str]) -> None:
+        while True:
+            with acting_as(await jobs.get()):
+                await self._read()
+            jobs.task_done()
+
+    async def _read(self) -> None:
+        assert self.engine is not None
+        try:
+            await self.engine.get_session(self.other)
+            self.answers.append("read")
+        except ScopeViolationError:
+            self.answers.append("refused")
+
+
+@pytest.mark.req("B-03", "B-05")
+def test_what_an_apps_own_part_asks_within_an_access_is_an_access_of_its_own(
+    records: Records,
+) -> None:
+    other = Scope(session_id="s", user_id="wang", account_id="acme")
+    model = Nosy(other)
+    config = RuntimeConfig(summary=SummaryConfig(enabled=False))
+    engine = create_context_engine(MemoryStore(), audit=records, llm_adapter=model, config=config)
+    model.engine = engine
+    HostApp(engine, other).ask("Where is the invoice?", SECRET)
+    app = HostApp(engine, SCOPE)
+    for n in range(12):
+        app.ask(f"Question {n} about the tower and its lights?", f"Answer {n}: it stands there.")
+    assert engine.sync.flush()
+    records.clear()
+
+    async def serve() -> None:
+        assert model.jobs is not None
+        model.jobs.put_nowait("eve")
+        await model.jobs.join()
+
+    with acting_as("li"):
+        assert engine.sync.summarize(SCOPE) is not None
+    engine.loop.run(serve())
+    assert model.answers == ["refused"] * len(model.answers)
+    assert len(model.answers) >= 2
+    told = [(record.event_type, record.actor, record.status) for record in records]
+    assert told.count(("get_session", "li", "denied")) == len(model.answers) - 1
+    assert told.count(("get_session", "eve", "denied")) == 1
+    assert told.count(("summarize", "li", "ok")) == 1
+    assert model.worker is not None
+    engine.loop.run(_cancelled(model.worker))
+    engine.sync.close()
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
