@@ -9,6 +9,7 @@ import os
 import re
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ce_engine.stores.private_files import NO_WAIT, open_regular
 
 logger = logging.getLogger("ce_engine.audit")
 
+_STAMP, _NEXT = "%Y%m%dT%H%M%S.%fZ", timedelta(microseconds=1)
 _ASIDE = re.compile(r"\.\d{8}T\d{6}\.\d{6}Z-\d+")
 """What stands behind the name of what was put aside."""
 _LINE_BYTES = 16_384
@@ -153,9 +155,14 @@ class JsonLinesAudit:
         return sorted(path for path in candidates if _ASIDE.fullmatch(path.name.removeprefix(name)))
 
     def _put_aside(self, number: int) -> None:
-        # To the microsecond: a name that was taken already would be written over.
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        aside = self.path.with_name(f"{self.path.name}.{stamp}-{os.getpid()}")
+        # To the microsecond: a name that was taken already would be written over. Behind the newest: the clock may
+        # have been ahead, and the oldest go first.
+        now, names = datetime.now(UTC), [path.name for path in self._aside()]
+        if names:
+            newest = names[-1].removeprefix(f"{self.path.name}.").partition("-")[0]
+            with suppress(ValueError):
+                now = max(now, datetime.strptime(newest, _STAMP).replace(tzinfo=UTC) + _NEXT)
+        aside = self.path.with_name(f"{self.path.name}.{now.strftime(_STAMP)}-{os.getpid()}")
         try:
             if self.path.stat().st_ino == number:  # else another process was faster
                 self.path.rename(aside)

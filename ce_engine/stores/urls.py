@@ -25,7 +25,7 @@ _REDIS = ("redis", "rediss")
 _PORT = 6379
 PREFIX = "ce"
 """What the keys in a Redis server begin with."""
-_SECRET = re.compile(r"(?i)((?:^|&)[a-z_]*pass[a-z]*=)[^&]*")
+_SECRET = re.compile(r"(?i)((?:^|&)[a-z_]*(?:pass|secret|scram)[a-z_]*=)[^&]*")
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 

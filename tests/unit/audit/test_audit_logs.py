@@ -74,6 +74,21 @@ def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> N
     assert len(told) >= 6
 
 
+@pytest.mark.req("B-05")
+def test_after_a_clock_that_was_ahead_the_oldest_go_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for n in range(2):
+        ahead = tmp_path / f"audit.jsonl.20990101T00000{n}.000000Z-1"
+        ahead.write_text(json.dumps({"session_id": f"ahead-{n}"}) + "\n")
+    log = JsonLinesAudit(path, max_bytes=1000, keep=2)
+    for n in range(30):
+        log.write(record(n, session_id=f"s{n}"))
+    aside = sorted(tmp_path.glob("audit.jsonl.*"))
+    told = [line["session_id"] for each in [*aside, path] if each.exists() for line in lines(each)]
+    assert told == [f"s{n}" for n in range(30 - len(told), 30)]
+    assert len(told) >= 6
+
+
 @pytest.mark.req("B-05", "B-08")
 def test_what_is_no_log_of_ours_beside_it_is_left(tmp_path: Path) -> None:
     """Checksums, packed copies, notes: neither deleted, nor counted among those that stay."""

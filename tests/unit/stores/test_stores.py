@@ -210,7 +210,11 @@ def test_a_password_is_not_repeated(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql:///db?host=/run&password=pass-word", "redis:///0?password=pass-word"],
+    [
+        "postgresql:///db?host=/run&password=pass-word",
+        "postgresql:///db?oauth_client_secret=pass-word&scram_client_key=pass-word",
+        "redis:///0?password=pass-word",
+    ],
 )
 def test_a_password_without_a_host_is_masked(url: str) -> None:
     assert "pass-word" not in masked(url)
