@@ -30,7 +30,7 @@ class ExportMethods(EngineBase):
         return await self.loop.share(self._exported(account_id, user_id))
 
     async def _exported(self, account_id: str, user_id: str) -> UserExport:
-        await self.flush(STORE_S)
+        await self._land_all(STORE_S)
         await see_whole(self.store, account_id, user_id)
         listed = await answered(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)

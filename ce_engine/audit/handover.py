@@ -45,7 +45,7 @@ class HandoverMethods(EngineBase):
         return await self.loop.share(self._handover(as_scope(session_id), turn))
 
     async def _handover(self, scope: Scope, choice: int | str | None) -> Handover:
-        await self.flush(SETTLE_S)
+        await self._land_all(SETTLE_S)
         chain = await self.store.chain(scope)
         if chain is None or chain.head.is_deleted:
             raise SessionNotFoundError(

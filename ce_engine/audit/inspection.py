@@ -59,7 +59,7 @@ class InspectionMethods(EngineBase):
                 "inspecting needs observability.inspect = true in the engine's configuration, and an "
                 "actor whom the engine's `authorize` allows to look: by default the session's own user"
             )
-        await self.flush(SETTLE_S)
+        await self._land_all(SETTLE_S)
         preparation, prepared, selection = await self._tried(call)
         input_hash = str(preparation.archive.get("hash", ""))
         await self._audit(scope, EventType.INSPECTED, actor, input_hash)

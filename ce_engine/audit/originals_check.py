@@ -39,7 +39,7 @@ class OriginalsCheckMethods(EngineBase):
             raise ConfigError(
                 'no originals are kept here: set redaction.mode="dual_store" and name their store'
             )
-        await self.flush()
+        await self._land_all()
         state = await answered(self.store.state(scope))
         document = await answered(self.store.get_session(scope))
         if state is None or document is None:

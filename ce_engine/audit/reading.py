@@ -65,7 +65,7 @@ class ReadMethods(EngineBase):
         """
 
         async def read() -> list[SessionInfo]:
-            await self.flush(SETTLE_S)
+            await self._land_all(SETTLE_S)
             return await answered(
                 self.store.list_sessions(
                     account_id=account_id,
@@ -124,7 +124,7 @@ class ReadMethods(EngineBase):
         scope = as_scope(session)
 
         async def work() -> T:
-            await self.flush(SETTLE_S)
+            await self._land_all(SETTLE_S)
             state = await answered(
                 self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY), STORE_S
             )

@@ -226,7 +226,7 @@ class ReplayMethods(EngineBase):
 
     async def _past(self, scope: Scope, turn: int | str | None) -> tuple[PastSession, int]:
         """What is stored of a session, at a turn, and how many newer ones were passed over."""
-        await self.flush(SETTLE_S)
+        await self._land_all(SETTLE_S)
         state = await self.store.state(scope)
         if state is None:
             raise SessionNotFoundError(

@@ -80,7 +80,7 @@ class RetentionMethods(DeletionMethods):
         report = SweepReport()
         if not config.rules:
             return report
-        await self.flush(STORE_S)
+        await self._land_all(STORE_S)
         now = parse_time(self.clock.now_iso()) or datetime.now(UTC)
         sessions = await self._all_sessions(config)
         report.expired = expired_sessions(sessions, config, now)
@@ -100,8 +100,6 @@ class RetentionMethods(DeletionMethods):
             try:
                 key = (item.account_id, item.user_id, item.session_id)
                 report.deleted += await self._swept(item, updated_at[key])
-            except VersionConflictError:
-                continue  # it is being worked with
             except ContextEngineError as error:
                 report.failed.append((item, error.code))
         if report.expired:
@@ -149,10 +147,13 @@ class RetentionMethods(DeletionMethods):
                 )
             else:
                 done = await self._erase(scope, any_project=True, updated_at=updated_at)
+        except VersionConflictError:  # it is being worked with
+            return DeletionReport()
         except ContextEngineError as error:
             self._tell_sweep(scope, began, error)
             raise
-        self._tell_sweep(scope, began, None)
+        if item.evidence_id or done.sessions:
+            self._tell_sweep(scope, began, None)
         return done
 
     def _tell_sweep(self, scope: Scope, began: float, error: ContextEngineError | None) -> None:

@@ -148,7 +148,7 @@ class TraceMethods(ABC):
     """What reads selectors; `engine.selectors.register(...)` adds a kind."""
 
     @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
+    async def _land_all(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
 
     async def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
@@ -161,7 +161,7 @@ class TraceMethods(ABC):
         return await self.loop.share(self._trace(as_scope(session_id), ref))
 
     async def _trace(self, scope: Scope, ref: Ref | str) -> Trace:
-        await self.flush(SETTLE_S)
+        await self._land_all(SETTLE_S)
         state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is not None:
             check_project(scope, state.head.project_id)

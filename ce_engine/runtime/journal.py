@@ -294,15 +294,19 @@ class Journal:
         return self._gaps.refusal(scope)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Wait until everything accepted so far has landed; false if it has not in time, or some was dropped since the last time."""
+        """Wait until everything accepted so far has landed or was dropped; false if it has not in time."""
         with self._mutex:
             futures = [group.future for group in self._groups]
         until = monotonic() + timeout_s
         done = all([await settled(future, max(0.0, until - monotonic())) for future in futures])
         await settled(self._vouching, max(0.0, until - monotonic()))
+        return done
+
+    def pop_dropped(self) -> bool:
+        """Whether something was dropped since the last time that somebody asked."""
         with self._mutex:
             has_dropped, self._has_dropped = self._has_dropped, False
-        return done and not has_dropped
+        return has_dropped
 
     @property
     def waiting(self) -> int:

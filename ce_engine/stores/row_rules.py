@@ -263,11 +263,6 @@ def without_content(evidence: Evidence, at: str) -> Evidence | None:
     return evidence.model_copy(update={"content": "", "metadata": {**traces, DELETED_AT: at}})
 
 
-def later(at: str, now: str) -> str:
-    """The later of two times: a host whose clock is behind makes nothing older than it was."""
-    return at if at > now and parse_time(at) is not None else now
-
-
 def not_resting_on(blocks: Iterable[ContextBlock], evidence_id: str) -> list[ContextBlock]:
     """The blocks that do not refer to the evidence."""
     return [b for b in blocks if all(ref.evidence_id != evidence_id for ref in b.refs)]

@@ -115,7 +115,7 @@ class EngineBase(ABC):
         """Close a turn without a whole answer."""
 
     @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
+    async def _land_all(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
 
     @abstractmethod

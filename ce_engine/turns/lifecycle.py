@@ -48,14 +48,18 @@ class LifecycleMethods(EngineBase):
         return self._posted.pending or self._journal.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored; false if it is not in time, or some of it was dropped."""
+        """Wait until everything handed over is stored; false if it is not in time, or some was dropped since the last time."""
+        done = await self._land_all(timeout_s)
+        return not self._journal.pop_dropped() and done
+
+    async def _land_all(self, timeout_s: float = 5.0) -> bool:
         done = await self._background.settle(timeout_s)
         done = await self._posted.settle_all(timeout_s) and done
         return await self._journal.flush(timeout_s) and done
 
     async def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""
-        await self.flush(timeout_s)
+        await self._land_all(timeout_s)
         self._background.stop()
         self._embedding.stop()
         await self.store.close()

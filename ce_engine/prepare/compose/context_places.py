@@ -10,39 +10,67 @@ from ce_engine.prepare.sources import QuotedSpan
 
 BETWEEN = 240
 """Characters that may stand between two documents of one context, or two messages of one conversation: labels,
-and what is too short to know."""
+and what is too short to know. Between long documents it is more."""
+
+RULE = 500
+"""Characters of a system message that a document may repeat, and that are the app's own all the same."""
 
 Places = Mapping[int, Sequence[QuotedSpan]]
 """By message."""
+
+Block = tuple[int, Sequence[QuotedSpan]]
+"""The places that stand together in a message."""
 
 
 def context_places(spans: Places, systems: Collection[int]) -> dict[int, list[QuotedSpan]]:
     """The places that may be shortened: a document may repeat a rule of the app's, or a person quote it.
 
     What stands among other documents is context. What stands by itself is, where it stands nowhere else; in a
-    system message, only where no documents stand together anywhere. Where nobody can tell, it stays whole.
+    system message only what is long, where documents stand together anywhere. Where nobody can tell, it stays whole.
     """
-    blocks = [(index, block) for index, places in spans.items() for block in _blocks(places)]
+    blocks: list[Block] = [
+        (index, block) for index, places in spans.items() for block in _blocks(places)
+    ]
     together = [(index, block) for index, block in blocks if len(_ranks(block)) > 1]
     alone = [(index, block) for index, block in blocks if len(_ranks(block)) == 1]
-    known = set[int]().union(*(_ranks(block) for _, block in together))
-    times = Tally(block[0].rank for _, block in alone)
+    if together:
+        alone = [(n, block) for n, block in alone if n not in systems or _size(block) > RULE]
     context: dict[int, list[QuotedSpan]] = {}
     for index, block in together:
         context.setdefault(index, []).extend(_nearest(block))
-    for index, block in alone:
-        rank = block[0].rank
-        if rank in known or times[rank] > 1 or (together and index in systems):
-            continue
+    for index, block in _parts(together, alone):
         context.setdefault(index, []).extend(block)
     return context
+
+
+def _parts(together: Sequence[Block], alone: Sequence[Block]) -> Iterator[Block]:
+    """What stands by itself, and is a document or a part of one, and no copy."""
+    sizes_together: dict[int, set[tuple[int, int]]] = {}
+    for index, block in together:
+        for span in block:
+            sizes_together.setdefault(span.rank, set()).add((index, span.end - span.start))
+    totals: Tally[tuple[int, int]] = Tally()
+    times: Tally[tuple[int, int]] = Tally()
+    for index, block in alone:
+        totals[block[0].rank, index] += _size(block)
+        times[block[0].rank, _size(block)] += 1
+    for index, block in alone:
+        rank, size = block[0].rank, _size(block)
+        known = sizes_together.get(rank)
+        others = [total for (other, n), total in totals.items() if other == rank and n != index]
+        if known is not None:
+            is_part = any(n == index for n, _ in known) and (index, size) not in known
+        else:
+            is_part = times[rank, size] == 1 and totals[rank, index] > max(others, default=0)
+        if is_part:
+            yield index, block
 
 
 def _blocks(places: Sequence[QuotedSpan]) -> Iterator[list[QuotedSpan]]:
     """The places of a text that stand together."""
     block = list[QuotedSpan]()
     for span in sorted(places, key=lambda span: span.start):
-        if block and span.start - block[-1].end > BETWEEN:
+        if block and span.start - block[-1].end > _between(block[-1], span):
             yield block
             block = []
         block.append(span)
@@ -50,8 +78,16 @@ def _blocks(places: Sequence[QuotedSpan]) -> Iterator[list[QuotedSpan]]:
         yield block
 
 
+def _between(before: QuotedSpan, after: QuotedSpan) -> int:
+    return max(BETWEEN, min(before.end - before.start, after.end - after.start) // 2)
+
+
 def _ranks(block: Sequence[QuotedSpan]) -> set[int]:
     return {span.rank for span in block}
+
+
+def _size(block: Sequence[QuotedSpan]) -> int:
+    return sum(span.end - span.start for span in block)
 
 
 def _nearest(block: Sequence[QuotedSpan]) -> Iterator[QuotedSpan]:

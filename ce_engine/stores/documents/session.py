@@ -189,8 +189,7 @@ def _begin(
         _begin_life(scope, state, creation, now, secret)
     row_rules.check_key(scope, writes, state.head.key_id, state.head.epoch)
     state.head.version += 1
-    state.head.updated_at = now if new else row_rules.later(state.head.updated_at, now)
-    state.last_accessed_at = now
+    state.head.updated_at = state.last_accessed_at = now
     state.access_count += 1
     keys = chain_keys(secret, scope.key)
     salt = state.head.salt

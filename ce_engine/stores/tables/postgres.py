@@ -53,8 +53,8 @@ _NOT_PREPARED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStateme
 """A pooler gave the connection another server than the one that has its prepared statements."""
 _OF_RECORD = ("22", "54")
 """Classes of SQLSTATE that tell of the values of one record: out of range, or more than the server takes."""
-_AWAY = ("26", "3F", "42P01", "42P05", "XX")
-"""SQLSTATEs that pass: another's table or schema is being exchanged, a pooler lost a statement, the server failed."""
+_AWAY = ("26", "3F", "42P01", "42P05")
+"""SQLSTATEs that pass: a table or schema is being exchanged, a pooler lost a statement."""
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 
 

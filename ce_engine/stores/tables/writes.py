@@ -82,9 +82,8 @@ def apply(
         macs.of_session(FORGED)
     frameworks, is_new = set(from_json(session_row["frameworks"] or "[]")), new and creation is None
     salt = bytes(session_row["salt"])
-    updated_at = now if new else row_rules.later(session_row["updated_at"], now)
     change = TableChange(
-        connection, scope, head, secret(), salt, macs, now, frameworks, is_new, updated_at, repeats
+        connection, scope, head, secret(), salt, macs, now, frameworks, is_new, now, repeats
     )
     for write in writes:
         HANDLERS[type(write)](change, write)

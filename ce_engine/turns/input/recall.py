@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from ce_engine.config import RuntimeConfig
@@ -27,7 +27,7 @@ from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.sessions.summary_coverage import BROKEN_OFF
 from ce_engine.sessions.view import SessionView
-from ce_engine.text.relevance.passages import PassageIndex, PassageMatch, written_talk
+from ce_engine.text.relevance.passages import MIN_TURNS, PassageIndex, PassageMatch, written_talk
 from ce_engine.text.relevance.terms import terms
 from ce_engine.text.tokens.call_tokens import Counter, cached_text_counter
 from ce_engine.turns.input.stored_candidates import day_of, document, entry
@@ -376,12 +376,11 @@ class Recall:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words.
 
         Somebody may have said the prompt's own lines: of what stands twice the last place counts, and messages of
-        one role are no talk. Of a talk that was never heard of the names of roles tell, but in a system message
+        those who ask alone are no talk. Of a talk that was never heard of the names of roles tell, but in a system message
         they may be those of examples.
         """
         if self.call.purpose != "helper":
             return []
-        roles = [row.message.role for row in self._recent_rows]
         talks = list[list[PassageMatch]]()
         matches = self._message_index.find(text)
         last = {(match.place, match.end - match.start): match for match in matches}
@@ -390,15 +389,29 @@ class Recall:
                 talks[-1].append(match)
             else:
                 talks.append([match])
-        spans = [
-            (match.start, match.end)
-            for talk in talks
-            if len({roles[match.place] for match in talk}) > 1
-            for match in talk
-        ]
+        spans = [(m.start, m.end) for talk in talks if self._is_talk(text, talk) for m in talk]
         if not spans and not is_system:
             spans = written_talk(text)
         return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(spans)]
+
+    def _is_talk(self, text: str, talk: Sequence[PassageMatch]) -> bool:
+        """Whether others than those who ask have a part in it: what these say may be the prompt's own lines."""
+        rows = self._recent_rows
+        places = sorted({match.place for match in talk})
+        roles = {rows[place].message.role for place in places}
+        if len(roles) > 1 or (Role.USER not in roles and len(places) >= MIN_TURNS):
+            return True
+        for before, after in pairwise(talk):  # what is too short to be found by itself
+            between = text[before.end : after.start]
+            short_texts = (row.message for row in rows[before.place + 1 : after.place])
+            if any(
+                message.role not in roles
+                and len(said := message.content.strip()) > 1
+                and said in between
+                for message in short_texts
+            ):
+                return True
+        return False
 
     @cached_property
     def _recent_rows(self) -> list[MessageRow]:

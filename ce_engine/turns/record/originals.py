@@ -202,7 +202,7 @@ class OriginalMethods(ToolRunMethods):
     _originals: Originals
 
     @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
+    async def _land_all(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
 
     async def original(self, session_id: Scope | str, piece_id: str, *, actor: str) -> Original:
@@ -221,7 +221,7 @@ class OriginalMethods(ToolRunMethods):
 
     async def _original(self, scope: Scope, piece_id: str, actor: str) -> Original:
         self._check_allowed(scope, actor)
-        await self.flush()
+        await self._land_all()
         state = await answered(
             self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         )

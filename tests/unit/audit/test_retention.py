@@ -305,18 +305,6 @@ def test_who_comes_back_while_a_sweep_is_at_work_loses_nothing(make: Make, clock
     assert document.session.messages[-1].content == "Welcome."
 
 
-@pytest.mark.req("B-08")
-def test_a_host_whose_clock_is_behind_makes_no_session_older(make: Make, clock: Calendar) -> None:
-    engine = make(RetentionRule(kind="session", max_age=30 * DAY))
-    host = talk(engine, "s1")
-    assert engine.sync.flush()
-    clock.now -= 60 * DAY
-    host.ask("And?", "No.")
-    assert engine.sync.flush()
-    clock.now += 61 * DAY
-    assert engine.sync.sweep().deleted.sessions == 0
-
-
 def test_an_engine_sweeps_beside_its_calls_where_it_is_time(
     tmp_path: Path, clock: Calendar
 ) -> None:

@@ -306,12 +306,8 @@ def test_an_event_that_comes_while_evidence_is_deleted_loses_its_words_too() -> 
     other = engine.sync.record_evidence(
         SCOPE, CANARY, EvidenceSource(kind=SourceKind.RAG), EvidenceType.RAG_DOC
     )
-    with pytest.raises(
-        StoreUnavailableError, match="without a pause; delete the evidence once more"
-    ):
-        engine.sync.delete_evidence(SCOPE, other.evidence_id)
-    store.writes = []
-    assert engine.sync.delete_evidence(SCOPE, other.evidence_id).evidences == 1
+    assert engine.sync.delete_evidence(SCOPE, other.evidence_id).evidences == 1, "however busy"
+    assert store.writes
     engine.sync.close()
 
 

@@ -54,14 +54,13 @@ def _has_snapshot(client: Redis) -> bool:
     """Whether the server has written a snapshot or may: by its configuration, for a replica or a person, or before it started."""
     settings = cast("dict[Any, Any]", client.config_get("save"))
     info: dict[str, Any] = client.info("persistence")
-    began = client.time()[0] - client.info("server")["uptime_in_seconds"]
-    has_saved = (
-        info["rdb_last_save_time"] > began + _START_S or info["rdb_last_bgsave_time_sec"] >= 0
-    )
-    counts = [
-        info.get(name, 0) for name in ("rdb_saves", "rdb_last_load_keys_loaded")
-    ]  # from 7.0 on
-    return any(settings.values()) or has_saved or any(counts)
+    server: dict[str, Any] = client.info("server")
+    began = server.get("server_time_usec", 0) // 1_000_000 - server.get("uptime_in_seconds", 0)
+    has_saved = info.get("rdb_last_bgsave_time_sec", -1) >= 0 or info.get("rdb_saves", 0) > 0
+    has_saved |= 0 < began < info.get("rdb_last_save_time", 0) - _START_S
+    # A log may begin with a snapshot, too, whose keys are counted here (7.0).
+    was_loaded = not info.get("aof_enabled") and info.get("rdb_last_load_keys_loaded", 0) > 0
+    return any(settings.values()) or has_saved or was_loaded
 
 
 def _write_anew(link: Link, write: Callable[[Redis], object], status: str, deadline: float) -> None:
