@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from ce_engine.audit.derived_answers import derived_answers
-from ce_engine.audit.quoting import quoting_events, quoting_ids
+from ce_engine.audit.quotation_search import quoting_events, quoting_ids
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import (
@@ -185,11 +185,11 @@ class DeletionMethods(Verifying):
             if not rows:
                 return DeletionReport()
             own = [evidence_id, *(row.message_id for row in rows if row.message_id)]
-            texts, before = [row.evidence.content for row in rows], list[str]()
+            texts, before = list[str](), list[str]()
             if everywhere:
                 originals = await self._originals.of_session(scope)
                 before = [each.content for each in originals if each.evidence_id in own]
-                texts += before
+                texts = [*(row.evidence.content for row in rows), *before]
                 # Before the rows, and its own after them: so whatever fails, the next time finds the words.
                 quoting = await self._quoting(scope, originals, texts)
                 await self._delete_originals(scope, evidence_id, quoting.difference(own))
@@ -215,7 +215,7 @@ class DeletionMethods(Verifying):
         """Delete evidence, and what of the log has its texts, in a session that nobody writes to meanwhile, if that can be."""
         for left in range(_TRIES, 0, -1):
             version = (await answered(self.store.version(scope))).version if left > 1 else None
-            numbers = await self._quoting_events(scope, texts) if everywhere else []
+            numbers = await self._quoting_events(scope, texts)
             payload: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             if numbers:
                 payload["events"] = numbers
@@ -248,8 +248,8 @@ class DeletionMethods(Verifying):
         return await self.workers.run(lambda: quoting_ids(texts, state, document, originals))
 
     async def _quoting_events(self, scope: Scope, texts: Sequence[str]) -> list[int]:
-        chain = await answered(self.store.chain(scope))
-        if chain is None or not any(texts):
+        chain = await answered(self.store.chain(scope)) if any(texts) else None
+        if chain is None:
             return []
         return await self.workers.run(lambda: quoting_events(chain.events, texts))
 

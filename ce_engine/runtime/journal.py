@@ -186,7 +186,7 @@ class Journal:
         self._halted: set[Hashable] = set()  # those whose writing ended with the loop
         self._probe: Future[None] | None = None  # of the one that tries a store that is away
         self._bytes = 0
-        self._is_key_told = self._has_dropped = False
+        self._is_key_told = False
 
     @property
     def _groups(self) -> Iterator[WriteGroup]:
@@ -273,7 +273,6 @@ class Journal:
                 group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._bytes:
                 self._gaps.add(scope, writes)
-                self._has_dropped = True
                 group.end(None)
                 return group
             halted, self._halted = self._halted, set()
@@ -302,11 +301,9 @@ class Journal:
         await settled(self._vouching, max(0.0, until - monotonic()))
         return done
 
-    def pop_dropped(self) -> bool:
+    def pop_loss(self) -> bool:
         """Whether something was dropped since the last time that somebody asked."""
-        with self._mutex:
-            has_dropped, self._has_dropped = self._has_dropped, False
-        return has_dropped
+        return self._gaps.pop_loss()
 
     @property
     def waiting(self) -> int:
@@ -472,7 +469,6 @@ class Journal:
     def _refuse(self, group: WriteGroup, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         self._gaps.add(group.scope, group.writes, _code(error))
-        self._has_dropped = True
 
 
 def _code(error: Exception) -> str:

@@ -49,7 +49,7 @@ class Gaps:
     def __init__(self) -> None:
         self._refused: dict[tuple[str, str, str], Gap] = {}
         self._others: dict[tuple[str, str, str], Gap] = {}
-        self._is_full_told = False
+        self._is_full_told = self._has_grown = False
 
     def add(self, scope: Scope, writes: Sequence[Write], refusal: str = "") -> None:
         """Count a group that is lost: the store refused it, or there was no room for it."""
@@ -58,6 +58,12 @@ class Gaps:
         elif not self._others and not self._refused:
             logger.warning("the buffer for records is full: what does not fit is lost, and counted")
         self._at(scope, refusal).add(writes)
+        self._has_grown = True
+
+    def pop_loss(self) -> bool:
+        """Whether a group was lost since the last time that somebody asked."""
+        has_grown, self._has_grown = self._has_grown, False
+        return has_grown
 
     def tell_late(self, writes: Sequence[Write]) -> None:
         """Say that something came for a session that was deleted meanwhile: no log of it can.

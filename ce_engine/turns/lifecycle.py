@@ -50,7 +50,7 @@ class LifecycleMethods(EngineBase):
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time, or some was dropped since the last time."""
         done = await self._land_all(timeout_s)
-        return not self._journal.pop_dropped() and done
+        return not self._journal.pop_loss() and done
 
     async def _land_all(self, timeout_s: float = 5.0) -> bool:
         done = await self._background.settle(timeout_s)

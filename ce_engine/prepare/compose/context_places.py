@@ -6,11 +6,8 @@ from collections import Counter as Tally
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ce_engine.prepare.sources import QuotedSpan
+from ce_engine.text.relevance.passages import BETWEEN, clusters
 
-
-BETWEEN = 240
-"""Characters that may stand between two documents of one context, or two messages of one conversation: labels,
-and what is too short to know. Between long documents it is more."""
 
 RULE = 500
 """Characters of a system message that a document may repeat, and that are the app's own all the same."""
@@ -29,7 +26,7 @@ def context_places(spans: Places, systems: Collection[int]) -> dict[int, list[Qu
     system message only what is long, where documents stand together anywhere. Where nobody can tell, it stays whole.
     """
     blocks: list[Block] = [
-        (index, block) for index, places in spans.items() for block in _blocks(places)
+        (index, block) for index, places in spans.items() for block in clusters(places, _between)
     ]
     together = [(index, block) for index, block in blocks if len(_ranks(block)) > 1]
     alone = [(index, block) for index, block in blocks if len(_ranks(block)) == 1]
@@ -66,19 +63,8 @@ def _parts(together: Sequence[Block], alone: Sequence[Block]) -> Iterator[Block]
             yield index, block
 
 
-def _blocks(places: Sequence[QuotedSpan]) -> Iterator[list[QuotedSpan]]:
-    """The places of a text that stand together."""
-    block = list[QuotedSpan]()
-    for span in sorted(places, key=lambda span: span.start):
-        if block and span.start - block[-1].end > _between(block[-1], span):
-            yield block
-            block = []
-        block.append(span)
-    if block:
-        yield block
-
-
 def _between(before: QuotedSpan, after: QuotedSpan) -> int:
+    """Long documents may have long headers."""
     return max(BETWEEN, min(before.end - before.start, after.end - after.start) // 2)
 
 

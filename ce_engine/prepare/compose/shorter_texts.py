@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ce_engine.prepare.compose.context_places import BETWEEN, context_places
+from ce_engine.prepare.compose.context_places import context_places
 from ce_engine.prepare.compose.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
 from ce_engine.prepare.message_groups import MessageGroup, MessageItem
 from ce_engine.prepare.sources import CandidateSources, QuotedSpan
 from ce_engine.schema.enums import Origin
+from ce_engine.text.relevance.passages import clusters
 
 
 RETRIEVED, CONVERSATION = "retrieved_text", "rendered_conversation"
@@ -189,13 +190,7 @@ def _without_oldest(
 
 def _talks(talk_spans: Sequence[QuotedSpan]) -> list[list[QuotedSpan]]:
     """Messages that stand together; one that stands alone is what the prompt is about."""
-    talks: list[list[QuotedSpan]] = []
-    for span in sorted(talk_spans, key=lambda span: span.start):
-        if talks and span.start - talks[-1][-1].end <= BETWEEN:
-            talks[-1].append(span)
-        else:
-            talks.append([span])
-    return [talk for talk in talks if len(talk) > 1]
+    return [talk for talk in clusters(talk_spans) if len(talk) > 1]
 
 
 def _without_first(

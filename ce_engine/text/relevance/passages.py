@@ -6,11 +6,11 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter as Tally
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 
 MIN_WHOLE = 24
@@ -31,6 +31,9 @@ GAP = 12
 FEW = 4
 """Places of one seed that are compared: texts may repeat themselves."""
 
+BETWEEN = 240
+"""Characters that may stand between two texts that belong together: labels, and what is too short to know."""
+
 MIN_TURNS = 4
 """Messages that make a conversation, where nothing but names of roles tells of one."""
 
@@ -49,6 +52,31 @@ class PassageMatch(NamedTuple):
     start: int
     end: int
     place: int
+
+
+class Place(Protocol):
+    """A stretch of a text."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+P = TypeVar("P", bound=Place)
+
+
+def clusters(
+    places: Iterable[P], between: Callable[[P, P], int] = lambda _before, _after: BETWEEN
+) -> list[list[P]]:
+    """The places that stand together, in order: with no more characters `between` one and the next."""
+    groups = list[list[P]]()
+    for place in sorted(places, key=_START):
+        if groups and place.start - groups[-1][-1].end <= between(groups[-1][-1], place):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return groups
 
 
 class _Part(NamedTuple):

@@ -14,7 +14,6 @@ from ce_engine.prepare.blocks.material import Material, sensitivity_of
 from ce_engine.prepare.choose.candidates import FEW
 from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.choose.standing_context import FACTS
-from ce_engine.prepare.compose.context_places import BETWEEN
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan
@@ -27,7 +26,13 @@ from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.sessions.summary_coverage import BROKEN_OFF
 from ce_engine.sessions.view import SessionView
-from ce_engine.text.relevance.passages import MIN_TURNS, PassageIndex, PassageMatch, written_talk
+from ce_engine.text.relevance.passages import (
+    MIN_TURNS,
+    PassageIndex,
+    PassageMatch,
+    clusters,
+    written_talk,
+)
 from ce_engine.text.relevance.terms import terms
 from ce_engine.text.tokens.call_tokens import Counter, cached_text_counter
 from ce_engine.turns.input.stored_candidates import day_of, document, entry
@@ -381,15 +386,10 @@ class Recall:
         """
         if self.call.purpose != "helper":
             return []
-        talks = list[list[PassageMatch]]()
         matches = self._message_index.find(text)
         last = {(match.place, match.end - match.start): match for match in matches}
-        for match in sorted(last.values()):
-            if talks and match.start - talks[-1][-1].end <= BETWEEN:
-                talks[-1].append(match)
-            else:
-                talks.append([match])
-        spans = [(m.start, m.end) for talk in talks if self._is_talk(text, talk) for m in talk]
+        talks = [talk for talk in clusters(last.values()) if self._is_talk(text, talk)]
+        spans = [(match.start, match.end) for talk in talks for match in talk]
         if not spans and not is_system:
             spans = written_talk(text)
         return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(spans)]

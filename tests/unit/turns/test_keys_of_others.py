@@ -45,6 +45,7 @@ def test_other_sessions_go_on(
             assert sealed.ask(f"{n}?", str(n)).report.degradations != []
             assert other.ask(f"{n}?", str(n)).report.degradations == []
         engine.sync.flush(30)  # false where what is of the sealed session was dropped
+        assert engine.sync.flush(30)
         found = engine.sync.get_session(OTHER)
         assert found is not None
         assert [m.content for m in found.session.messages] == ["one?", "1", "2?", "2", "3?", "3"]
