@@ -41,8 +41,11 @@ UNION ALL SELECT 'replication slot ' || slot_name FROM pg_replication_slots
 WHERE age(xmin) > age('{next}'::xid)
 """
 _FILES = """
-SELECT relname, pg_relation_filenode(oid) FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid)
+SELECT relname, ARRAY(SELECT pg_relation_filenode(relid) FROM pg_partition_tree(c.oid) WHERE isleaf
+  UNION SELECT pg_relation_filenode(c.oid) WHERE relkind = 'r')
+FROM pg_class c WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 """
+"""A table that an operator partitioned has its rows in the files of its partitions."""
 _CONTENT = {
     table.name: [column.name for column in table.columns if isinstance(column.type, tables.Sealed)]
     for table in tables.metadata.tables.values()
@@ -111,7 +114,7 @@ class Vacuum:
             busy = [name for name in _names() if self._is_busy_for(f"VACUUM (FULL, FREEZE) {name}")]
             after = self._files()
             samples = self._forget_samples()
-        same = [name for name in _names() if before[name] == after[name] and name not in busy]
+        same = [name for name in _names() if before[name] & after[name] and name not in busy]
         in_use = f"others hold {', '.join(busy)}, or it takes 5 minutes: stop them" if busy else ""
         self._say([in_use, _not_owned(len(same)), samples])
 
@@ -197,9 +200,9 @@ class Vacuum:
             raise
         return False
 
-    def _files(self) -> Mapping[str, int]:
-        """The number of the file that each table has now."""
-        return {row[0]: row[1] for row in self._connection.exec_driver_sql(_FILES)}
+    def _files(self) -> Mapping[str, set[int]]:
+        """The numbers of the files that each table has now."""
+        return {row[0]: set(row[1]) for row in self._connection.exec_driver_sql(_FILES)}
 
 
 def _is_content(table: str, column: str, _: str) -> bool:

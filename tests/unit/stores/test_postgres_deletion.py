@@ -157,6 +157,26 @@ def test_the_command_fails_and_rewrites(url: str, of_app: str) -> None:
     assert ce("verify", "other", "--user", "ann", "--store", url).exit_code == 0
 
 
+def test_a_table_that_an_operator_partitioned_is_rewritten(url: str) -> None:
+    """Its rows are in the files of its partitions, and it has none itself."""
+    with connected(url) as connection:
+        for statement in (
+            "ALTER TABLE ce_messages RENAME TO whole",
+            "CREATE TABLE ce_messages (LIKE whole INCLUDING ALL) PARTITION BY HASH (session)",
+            "CREATE TABLE half_0 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+            "CREATE TABLE half_1 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+            "INSERT INTO ce_messages SELECT * FROM whole",
+            "DROP TABLE whole",
+            "ALTER TABLE ce_messages ADD FOREIGN KEY (session) REFERENCES ce_sessions ON DELETE CASCADE",
+        ):
+            connection.execute(statement)
+    at = ("--session", "mine", "--user", "ann", "--yes")
+    done = ce("delete", *at, "--rewrite", "--store", url)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert CANARY.encode() not in files_of(url)
+    assert ce("verify", "other", "--user", "ann", "--store", url).exit_code == 0
+
+
 def test_one_command_deletes_and_rewrites(url: str) -> None:
     done = ce("delete", "--user", "ann", "--yes", "--rewrite", "--json", "--store", url)
     assert done.exit_code == 0, done.stderr
