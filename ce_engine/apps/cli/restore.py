@@ -47,7 +47,7 @@ def restore(
         raise StoreUnavailableError(
             f"there is no backup at {str(file)!r}: `ce backup FILE` makes one"
         )
-    if not file.stat().st_size:  # SQLite takes it for a database in which nothing is yet
+    if file.stat().st_size <= 1:  # SQLite takes it for a database in which nothing is yet
         raise StoreUnavailableError(
             f"{str(file)!r} is empty, and no backup: a copy that broke off may have left it. Nothing was "
             "restored. Take it from where it was copied, or restore an older one; `ce backup FILE` makes one"

@@ -76,17 +76,18 @@ def test_another_secret_restores_nothing(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
-def test_an_empty_file_is_no_backup(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"S"])
+def test_an_empty_file_is_no_backup(kind: str, content: bytes, tmp_path: Path) -> None:
     """As a copy leaves it that ended for want of room; SQLite takes it for a database."""
     url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
     assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
-    archive.write_bytes(b"")
+    archive.write_bytes(content)
     refused = ce("restore", str(archive), "--store", url_of(kind, tmp_path, "new"))
     assert refused.exit_code == 1
     assert "is empty" in refused.stderr
     assert "`ce backup FILE`" in refused.stderr
     assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
-    assert archive.read_bytes() == b""
+    assert archive.read_bytes() == content
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
