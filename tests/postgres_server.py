@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 
 
 VARIABLE = "CE_TEST_POSTGRES"
@@ -86,6 +86,17 @@ def new_schema() -> Iterator[str]:
     finally:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+@contextmanager
+def new_database() -> Iterator[URL]:
+    """A database of one's own on the server: what others do with theirs is nothing to it, nor the other way."""
+    name = f"d{secrets.token_hex(8)}"
+    with connected(server()) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield make_url(server()).set(drivername="postgresql+psycopg", database=name)
+    with connected(server()) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @cache

@@ -32,7 +32,9 @@ _SCHEMAS = (
     "SELECT schemaname, schemaname = current_schema() FROM pg_catalog.pg_tables "
     "WHERE tablename = 'ce_revision' AND schemaname = ANY (current_schemas(false))"
 )
-_SCHEMA_LOCK = 0x6365_5F72_6576  # "ce_rev"
+_LOCK_SCHEMA = (
+    "SELECT pg_advisory_xact_lock(hashtextextended('ce_revision ' || current_schema(), 0))"
+)
 _CONNECT_S = "2"
 """Libpq counts in whole seconds, and takes 2 for less. A URL may name another time."""
 _LOST_MS = "5000"
@@ -119,8 +121,8 @@ class PostgresDatabase:
             return
         connection.rollback()
         connection.exec_driver_sql(self.WRITE)
-        # Of several hosts that start at once one does it, and the others wait for it.
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+        # Of several hosts that start at once with a schema one does it, and the others wait for it.
+        connection.exec_driver_sql(_LOCK_SCHEMA)
         if not self._is_current(connection):
             if _revision(connection) is None:
                 tables.metadata.create_all(connection, checkfirst=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg import errors
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ce_engine.errors import DeletedBytesError
 from ce_engine.stores.tables import tables
@@ -141,7 +141,7 @@ class Vacuum:
             yield heard
         finally:
             driver.remove_notice_handler(hear)
-            with suppress(DBAPIError):  # it is lost, and the next one begins as usual
+            with suppress(SQLAlchemyError):  # it is lost, and the next one begins as usual
                 for setting in (*self._usual, "RESET client_min_messages"):
                     self._connection.exec_driver_sql(setting)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -24,7 +25,7 @@ from ce_engine import (
 from ce_engine.stores.tables import vacuuming
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
-from tests.postgres_server import IS_THERE, connected, forget, schema_of, server
+from tests.postgres_server import IS_THERE, connected, forget, new_database, schema_of
 
 
 pytestmark = [
@@ -39,13 +40,9 @@ PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=30))
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[URL]:
-    """A database of these tests' own: whose transactions are open elsewhere is nothing to it."""
-    name = f"d{secrets.token_hex(8)}"
-    with connected(server()) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield make_url(server()).set(drivername="postgresql+psycopg", database=name)
-    with connected(server()) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    """Whose transactions are open elsewhere is nothing to a database of one's own."""
+    with new_database() as made:
+        yield made
 
 
 @pytest.fixture
@@ -184,6 +181,10 @@ def test_one_command_deletes_and_rewrites(url: str) -> None:
     assert CANARY.encode() not in files_of(url)
 
 
+END_VACUUM = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE 'VACUUM (FULL%ce_messages' AND wait_event_type = 'Lock'
+"""
 SAMPLED = "the word of the safe is marmalade"
 """Dead rows of the server's own catalog keep it: no other test may look for it in the files."""
 
@@ -266,6 +267,20 @@ def test_a_table_that_somebody_holds_is_named(url: str, monkeypatch: pytest.Monk
         connection.execute("ROLLBACK")
     assert done.exit_code == 1
     assert "others hold ce_messages" in done.stderr
+
+
+def test_a_connection_that_the_server_ends_meanwhile_is_opened_anew(url: str) -> None:
+    """To give the lost one back what it had raised an error that hid what had happened."""
+    with connected(url) as connection, connected(url) as other, ThreadPoolExecutor(1) as thread:
+        connection.execute("BEGIN")
+        connection.execute("LOCK TABLE ce_messages IN ACCESS SHARE MODE")
+        deletion = thread.submit(ce, "delete", "--rewrite", "--store", url)
+        ended = False
+        while not ended and not deletion.done():
+            ended = bool(other.execute(END_VACUUM).fetchall())
+        connection.execute("ROLLBACK")
+        done = deletion.result()
+    assert (ended, done.exit_code, done.stderr) == (True, 0, "")
 
 
 def test_a_sweep_says_it_too(of_app: str) -> None:

@@ -40,7 +40,7 @@ from ce_engine.testing import StoreContract
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
 from tests.hosts.store_host import FORK, append
-from tests.postgres_server import IS_THERE, bytes_in, connected, new_schema, schema_of
+from tests.postgres_server import IS_THERE, bytes_in, connected, new_database, new_schema, schema_of
 
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason="no PostgreSQL: see tests/postgres_server.py")
@@ -122,27 +122,70 @@ def test_processes_that_change_one_setting_lose_nothing(url: str) -> None:
     assert _run(url, lambda store: store.get_setting(SCOPE, "n")) == Setting(30, 30)
 
 
-def _everybody_out(url: str) -> None:
-    """What a server does that is started anew: every connection to our schema's tables ends."""
-    with connected(url) as connection:
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
+    with new_database() as made:
+        yield made.render_as_string(hide_password=False)
+
+
+def _everybody_out(database: str) -> None:
+    """What a server does that is started anew: every connection ends."""
+    with connected(database) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE application_name = 'ce-integrations' AND pid <> pg_backend_pid()"
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
 
 
 @pytest.mark.req("A-07")
-async def test_a_connection_that_was_lost_is_opened_anew(url: str) -> None:
-    store = SqlStore(url, lock_timeout_s=20)
+async def test_a_connection_that_was_lost_is_opened_anew(database: str) -> None:
+    store = SqlStore(database, lock_timeout_s=20)
     await append("before")(store)
     before = await store.version(SCOPE)
-    _everybody_out(url)
+    _everybody_out(database)
     assert await store.version(SCOPE) == before
     await append("after")(store)
     state = await store.state(SCOPE)
     assert state is not None
     assert [row.message.message_id for row in state.rows] == ["before", "after"]
     await store.close()
+
+
+@pytest.mark.req("A-07")
+async def test_stores_of_one_database_do_not_wait_for_each_other_to_be_made(
+    database: str,
+) -> None:
+    """A schema each, as a host of several tenants has them."""
+    slow, quick = (
+        make_url(database)
+        .update_query_dict({"options": f"-csearch_path={name}"})
+        .render_as_string(hide_password=False)
+        for name in ("slow", "quick")
+    )
+    with connected(database) as connection:
+        connection.execute("CREATE SCHEMA slow")
+        connection.execute("CREATE SCHEMA quick")
+    with connected(slow) as connection:
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE ce_sessions ()")  # who makes another one waits
+        waiting = SqlStore(slow, lock_timeout_s=20)
+        first = asyncio.ensure_future(append("theirs")(waiting))
+        await asyncio.to_thread(_until_somebody_waits, database)
+        store = SqlStore(quick, lock_timeout_s=0.2)
+        await append("ours")(store)
+        assert not first.done()
+        connection.execute("ROLLBACK")
+    await first
+    await store.close()
+    await waiting.close()
+
+
+def _until_somebody_waits(database: str) -> None:
+    query = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with connected(database) as connection:
+        while not connection.execute(query).fetchall():
+            pass
 
 
 @pytest.mark.req("A-07")
