@@ -35,6 +35,7 @@ from ce_engine.prepare.choose.candidates import (
     parted,
     pin_of,
     relevant,
+    to_the_point,
     with_first,
     with_results,
     with_text,
@@ -278,7 +279,7 @@ class _Assembly:
             for name, candidate in candidates.items()
             if fates[name].stays
         ]
-        went = self._inject(contexts, chosen_candidates, room)
+        went = self._inject(contexts, to_the_point(chosen_candidates), room)
         nomination.tell({name: fates[name].decision for name in candidates}, went)
         there = self.held.ids
         out.decisions += [
@@ -526,6 +527,17 @@ class _Assembly:
             )
         if most < left:
             left, why = most, OVER_CREDIT
+        nomination = self._within_shares(candidates, query, left, why)
+        chosen = [candidate for candidate, _ in nomination.choices]
+        if len(to_the_point(chosen)) < len(chosen):
+            rest = [candidate for candidate in candidates if not candidate.about]
+            nomination = self._within_shares(rest, query, left, why)
+        return nomination
+
+    def _within_shares(
+        self, candidates: Sequence[Candidate], query: str, left: int, why: str
+    ) -> Nomination:
+        """Nominate within `left` tokens; `why` the rest of what is free is withheld."""
         return nominate(
             candidates,
             query,

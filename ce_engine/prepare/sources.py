@@ -17,7 +17,8 @@ class Candidate:
     """Something earlier that the query may need: an entry of the log, or evidence; or what a source gave.
 
     What `is_stored` says the same for ever. Of a long one only some `sentences` may be in the snippet.
-    `priority` and `sensitivity` are of the block that it is to a pruner.
+    `priority` and `sensitivity` are of the block that it is to a pruner. A note of our own is `about` evidence, by
+    its ids, and goes in beside it alone.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Candidate:
     sentences: tuple[int, ...] = ()
     priority: Priority = Priority.LOW
     sensitivity: str | None = None
+    about: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,6 +273,12 @@ def nominate(
     return nomination.with_free(withheld)
 
 
+def to_the_point(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates without notes on evidence that is not among them."""
+    evidence_ids = {candidate.snippet.evidence_id for candidate in candidates}
+    return [c for c in candidates if not c.about or c.about & evidence_ids]
+
+
 def _without_room(
     nomination: Nomination, whole: Candidate, cost: int, headings: Headings, *, is_part: bool
 ) -> PruneDecision:

@@ -249,14 +249,16 @@ def _at(evidence: Evidence) -> datetime | None:
 
 
 def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
+    """What each source says, once; which may have been asked again."""
     words = _WORDS[locale]
+    newest = {(claim.plain, claim.source): claim for claim in dispute}.values()
     values = [
         words["value"].format(
             value=one_line(claim.value)[:MAX_VALUE_CHARS],
             id=short_id(claim.evidence.evidence_id),
             source=short_line(claim.evidence.source.name) or claim.evidence.source.kind,
         )
-        for claim in dispute
+        for claim in newest
     ]
     field_name = short_line(name.removeprefix("$."))
     return entry(words["line"].format(field=field_name, values="; ".join(values)))

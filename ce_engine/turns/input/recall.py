@@ -332,8 +332,11 @@ class Recall:
         )
         self.conflicts, self.warnings = settled.conflicts, settled.warnings
         kept_ids = {material.id for material in settled.materials}
+        open_ids = frozenset(
+            id_ for record in settled.conflicts if not record.detail for id_ in record.evidence_ids
+        )
         notes = [
-            Candidate(m.id, Snippet("note", m.text), math.inf, 0)
+            Candidate(m.id, Snippet("note", m.text, says_all=True), math.inf, 0, about=open_ids)
             for m in settled.materials
             if m.text
         ]

@@ -422,3 +422,41 @@ def test_what_an_agent_s_question_names_exactly_has_what_room_is_free(
         assert agent.last.report.dropped
         assert "Invoice 4711 of Acme is due on 3 March 三月三日" in agent.text, budget
         assert agent.last.report.token_used <= budget
+
+
+LEASE = {"unit_id": "3B", "tenant": "Mr Osei", "deposit_eur": "2436.0", "since": "2019-05-01"}
+LEDGER = {"unit_id": "3B", "booked_by": "Falk", "deposit_eur": "1624.0", "account": "DE-7731"}
+NOTE = "The riser was opened, the pump was taken out and cleaned, and all flats were warm by noon. "
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize("budget", [300, 360, 420, 500, 600, 700, 900])
+def test_a_note_on_sources_that_disagree_goes_out_whole_and_beside_them(
+    budget: int, engine: ContextEngine
+) -> None:
+    """It stood in prompts about other things, and as a heading with nothing under it."""
+    agent = Agent(engine, budget)
+    agent.ask("What does the lease of 3B say of the deposit?")
+    agent.use("c-lease", "get_lease", {"unit": "3B"}, LEASE)
+    agent.answer("2436.0 euros, by the lease.")
+    agent.ask("And what was booked as the deposit of 3B?")
+    agent.use("c-ledger", "get_ledger", {"unit": "3B"}, LEDGER)
+    agent.answer("1624.0 euros, by the ledger.")
+    for n in range(12):
+        agent.ask(f"What did the plumber write in note {n}?")
+        agent.use(f"c{n}", "get_note", {"n": n}, f"Note {n}. {NOTE * 3}")
+        agent.answer(f"In note {n}: the riser was opened.")
+        if n % 3 == 2:
+            agent.ask("Which deposit of 3B is right, that of the lease or that of the ledger?")
+            agent.answer("I cannot tell.")
+    texts = ["\n\n".join(text for _, text in sent) for sent in agent.sent]
+    told = [text for text in texts if "# Sources disagree" in text]
+    for text in told:
+        for block in text.split("\n\n"):
+            _, heading, lines = block.partition("# Sources disagree\n")
+            if heading:
+                assert "| deposit_eur: " in lines
+                assert "2436.0" in lines
+                assert "1624.0" in lines
+                assert "Osei" in text or "DE-7731" in text
+    assert told or budget not in (500, 600, 700)
