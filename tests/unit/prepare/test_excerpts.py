@@ -58,6 +58,10 @@ def test_the_best_document_goes_in_as_far_as_it_fits(
     ("text", "sentences"),
     [
         ("cffi is at 2.1.1; see a.b.c. It is new", ["cffi is at 2.1.1; see a.b.c. ", "It is new"]),
+        ("1. Shut the valve. 2. Ring.", ["1. Shut the valve. ", "2. Ring."]),
+        ("Rules:\n 1. 关阀门。 12. Wait\n", ["Rules:\n ", "1. 关阀门。 ", "12. Wait\n"]),
+        ("It costs 15. Pay it.", ["It costs 15. ", "Pay it."]),
+        ("In 2025. 2026 too.", ["In 2025. ", "2026 too."]),
         ("Really?! Yes.\n\nNo... Well", ["Really?! ", "Yes.\n\n", "No... ", "Well"]),
         ("版本是 3.5。很新！", ["版本是 3.5。", "很新！"]),
         (".5 is a half. 7.", [".5 is a half. ", "7."]),
