@@ -30,9 +30,13 @@ def window_of(turns: Sequence[TurnRow], at: int) -> int | None:
 
 
 def what_if_config(
-    turns: Sequence[TurnRow], at: int, window: int | None, placement: str
+    turns: Sequence[TurnRow],
+    at: int,
+    window: int | None,
+    placement: str,
+    reply: int | None = None,
 ) -> RuntimeConfig:
-    """The turn's own configuration with another window or placement.
+    """The turn's own configuration with another window or placement, and so many tokens of it for the `reply`.
 
     Raises:
         ValueError: they make no configuration.
@@ -48,6 +52,8 @@ def what_if_config(
         elif _reserve(settings) * 2 > window:
             budget["reserved_reply_tokens"] = window // 4
         settings["budget"] = budget
+    if reply is not None:
+        settings["budget"] = {**(settings.get("budget") or {}), "reserved_reply_tokens": reply}
     if placement:
         settings["placement"] = placement
     return RuntimeConfig(**settings)

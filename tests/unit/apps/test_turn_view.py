@@ -213,6 +213,10 @@ def test_another_window_keeps_for_the_reply_what_an_app_with_it_would(
     engine.sync.flush()
     made = what_if_config(list(engine.sync.list_turns(SCOPE)), 0, window, "").budget
     assert (made.max_input_tokens, made.reserved_reply_tokens) == (window, reserve)
+    made = what_if_config(list(engine.sync.list_turns(SCOPE)), 0, window, "", 123).budget
+    assert (made.max_input_tokens, made.reserved_reply_tokens) == (window, 123)
+    made = what_if_config(list(engine.sync.list_turns(SCOPE)), 0, None, "", 123).budget
+    assert (made.max_input_tokens, made.reserved_reply_tokens) == (budget.max_input_tokens, 123)
 
 
 def test_a_text_behind_what_was_put_before_it_stays_as_it_is() -> None:

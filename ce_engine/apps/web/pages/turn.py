@@ -156,7 +156,7 @@ def _scores(say: Say) -> dict[str, Any]:
     }
 
 
-NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": ""}
+NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": "", "reply": ""}
 
 
 def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> list[Row]:
@@ -283,21 +283,27 @@ def _shown_text(document: SessionDocument, find: str) -> Callable[[str], str]:
 
 
 def _asks(query: QueryParams) -> bool:
-    return bool(query.get("window") or query.get("placement"))
+    return any(query.get(name) for name in ("window", "reply", "placement"))
+
+
+def _tokens(query: QueryParams, name: str) -> str:
+    return query.get(name, "").replace(",", "").strip()
 
 
 async def _what_if(
     reader: Reader, record: StoredTurn, query: QueryParams, say: Say
 ) -> dict[str, Any]:
     """What another budget or placement would have sent; nothing of it is sent or recorded."""
-    window, placement = query.get("window", "").replace(",", "").strip(), query.get("placement", "")
-    values: dict[str, Any] = {"window": window, "placement": placement}
+    window, reply = _tokens(query, "window"), _tokens(query, "reply")
+    placement = query.get("placement", "")
+    values: dict[str, Any] = {"window": window, "reply": reply, "placement": placement}
     try:
         if window and not (window.isdecimal() and 0 < int(window[:12]) <= 10_000_000):
             raise ConfigError(say("the window is a number of tokens from 1 to 10,000,000"))
         choice = placement if placement in PLACEMENTS else ""
         tokens = int(window) if window else None
-        config = what_if_config(record.turns, record.at, tokens, choice)
+        kept = int(reply[:12]) if reply else None
+        config = what_if_config(record.turns, record.at, tokens, choice, kept)
         async with asyncio.timeout(SECONDS):
             replay = await reader.engine().replay(record.scope, record.row.turn_id, config)
     except TimeoutError:

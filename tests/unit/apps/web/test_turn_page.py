@@ -157,6 +157,19 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     assert "would have gone another way" in plain(page_of(pages, 15, window="8000"))
 
 
+def test_what_the_reply_keeps_of_another_window_can_be_said(pages: TestClient) -> None:
+    """An app's own reserve may be what its window has by itself, so that nobody can tell."""
+    text = plain(page_of(pages, 15, window="8000", reply="500"))
+    kept = "Of the window of 8,000 tokens 500 are kept for the reply: the budget of the input is 7,500"
+    assert kept in text
+    page = page_of(pages, 15, window="8000", reply="500")
+    assert 'id="reply" name="reply"' in page
+    assert 'value="500"' in page
+    for wrong in ("8000", "many", "-1"):
+        text = plain(page_of(pages, 15, window="8000", reply=wrong))
+        assert "cannot be made" in text, wrong
+
+
 def sums_of(part: str) -> list[list[str]]:
     """The lines of the table of both."""
     rows = re.findall(r'<tr><th scope="row">([^<]*)</th>(.*?)</tr>', part, re.DOTALL)
