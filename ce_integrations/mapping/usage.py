@@ -10,6 +10,9 @@ from ce_engine import Usage
 
 __all__ = ["summed", "usage_of"]
 
+_CACHED = frozenset({"cached_tokens", "cache_read"})
+"""Of these none tells something, too: a provider that caches had nothing of this call."""
+
 _KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
 
 
@@ -27,7 +30,7 @@ def usage_of(fields: Mapping[str, Any] | None) -> Usage | None:
         for name in names:
             for plural in ("token", "tokens"):
                 for part, n in (fields.get(f"{name}_{plural}_details") or {}).items():
-                    if isinstance(n, int) and n:
+                    if isinstance(n, int) and (n or part in _CACHED):
                         details[f"{kind}_audio" if part.startswith("audio") else part] = n
     total = fields.get("total_tokens") or tokens["input"] + tokens["output"]
     if not total:  # as of a stream for which nobody asked for it

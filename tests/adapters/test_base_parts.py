@@ -286,8 +286,12 @@ def test_a_bounded_map_forgets_what_was_not_touched() -> None:
             },
             Usage(3, 0, 3, details={"cached_tokens": 1, "input_audio": 2, "output_audio": 4}),
         ),
+        (
+            {"input_tokens": 3, "input_token_details": {"cache_read": 0, "cache_creation": 0}},
+            Usage(3, 0, 3, details={"cache_read": 0}),
+        ),
     ],
-    ids=["none", "nothing", "openai", "anthropic", "details"],
+    ids=["none", "nothing", "openai", "anthropic", "details", "nothing cached"],
 )
 def test_usage_in_all_its_names(told: Any, expected: Usage | None) -> None:
     assert usage_of(told) == expected

@@ -362,7 +362,7 @@ def _counted_more(prompt: int, sent: int, say: Say) -> str:
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
     tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
     if cached is None:
-        return tokens + say(", and nothing of a cache")
+        return tokens + say(", and did not tell of a cache")
     return tokens + say(", {cached} of them cached", cached=cached)
 
 
