@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ce_engine.prepare.choose.anchored_context import Pins
 from ce_engine.prepare.message_groups import (
@@ -54,11 +54,13 @@ class Cut:
 class Depth:
     """How deep a new cut goes: to `low_water` of what may stay; older talk to `tail` tokens, where that is less.
 
-    It is made `always`, or where there is no room for all.
+    Where a turn begins, the `newest` messages stay within so many tokens. It is made `always`, or where there is no
+    room for all.
     """
 
     low_water: float
     tail: int | None = None
+    newest: int = 0
     always: bool = False
 
 
@@ -99,7 +101,7 @@ def choose_cut(
     stays_below = (goes_on and marks.drop) or _goes_above(line, total, target, depth.tail)
     if below and not stays_below:
         return Cut(tokens=total, marks=marks)
-    state.deepen(line, target, ceiling, depth.tail)
+    state.deepen(line, target, ceiling, depth)
     dropped_positions = {*state.dropped, -1} if below else state.dropped
     new_marks = CutMarks(
         drop=_anchor_after(groups, dropped_positions),
@@ -162,11 +164,11 @@ class _State:
         for position in range(shorten):
             self.shorten(position)
 
-    def deepen(self, line: MessageLine, target: int, ceiling: int, tail: int | None) -> None:
+    def deepen(self, line: MessageLine, target: int, ceiling: int, depth: Depth) -> None:
         past = [p for p, group in enumerate(self.groups) if group.past]
-        self._drop_past(past, target)
-        if tail is not None:
-            self._drop_talk([p for p in past if p not in self.dropped], tail)
+        self._drop_past(past[: len(past) - self._newest(past, depth.newest)], target)
+        if depth.tail is not None:
+            self._drop_talk([p for p in past if p not in self.dropped], depth.tail)
         current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))
         for position in current:
             if self.tokens <= target:
@@ -179,6 +181,12 @@ class _State:
         if self.tokens > ceiling:  # nothing was before the task, or its place is not known
             for position in range(len(self.groups)):
                 self.drop(position)
+
+    def _newest(self, past: Sequence[int], tokens: int) -> int:
+        """How many groups before the task fit into so many tokens, where nothing follows it."""
+        costs = accumulate(self.cost(position) for position in reversed(past))
+        follows = bool(past) and past[-1] + 2 < len(self.groups)
+        return 0 if follows else sum(cost <= tokens for cost in costs)
 
     def _drop_past(self, past: Sequence[int], target: int) -> None:
         for position in past:

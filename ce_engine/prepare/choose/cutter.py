@@ -172,7 +172,11 @@ class Cutter:
         return choose_cut(
             self.line,
             room=room - self.held.tokens - FRAMING,
-            depth=Depth(self.policy.low_water, always=self.sources.compacts),
+            depth=Depth(
+                self.policy.low_water,
+                newest=tail(self.line.groups, room),
+                always=self.sources.compacts,
+            ),
             reserve=0,
             budget=self.budget,
             marks=marks,

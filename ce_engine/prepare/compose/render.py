@@ -95,7 +95,9 @@ Document = tuple[int, int, str]
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 # A point inside a number, a version or a name ends nothing, nor one behind the number of an item.
-_SENTENCE = re.compile(r"(?:[0-9]{1,3}\.\s+)?.+?(?:(?:[\n。！？；]|[.!?](?=[\s.!?]|\Z))+\s*|\Z)", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?:[0-9]{1,3}\.\s+)?.+?(?:(?:[\n。！？；]|[.!?](?=[\s.!?]|\Z))+\s*|\Z)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)

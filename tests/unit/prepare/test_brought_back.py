@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -460,3 +461,21 @@ def test_a_note_on_sources_that_disagree_goes_out_whole_and_beside_them(
                 assert "1624.0" in lines
                 assert "Osei" in text or "DE-7731" in text
     assert told or budget not in (500, 600, 700)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_question_of_an_agent_goes_out_behind_the_answer_before_it(
+    seed: int, engine: ContextEngine
+) -> None:
+    """ "Why is it that much more?" was asked of a model that saw pieces of all talks but the one before."""
+    agent, draw = Agent(engine, 800), random.Random(seed)
+    for n in range(25):
+        agent.ask(
+            f"What must the tenant of flat {n} pay?" if n % 3 else "Why is it more than last year?"
+        )
+        if n:
+            assert f"She has to pay {n - 1}3.50 euros" in agent.text, n
+        if n % 3:
+            text = NOTE * draw.randint(2, 16)
+            agent.use(f"c{n}", "get_statement", {"flat": n}, {"flat": n, "text": text})
+        agent.answer(f"She has to pay {n}3.50 euros by the statement of her flat.")

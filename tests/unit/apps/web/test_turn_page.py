@@ -160,7 +160,9 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
 def test_what_the_reply_keeps_of_another_window_can_be_said(pages: TestClient) -> None:
     """An app's own reserve may be what its window has by itself, so that nobody can tell."""
     text = plain(page_of(pages, 15, window="8000", reply="500"))
-    kept = "Of the window of 8,000 tokens 500 are kept for the reply: the budget of the input is 7,500"
+    kept = (
+        "Of the window of 8,000 tokens 500 are kept for the reply: the budget of the input is 7,500"
+    )
     assert kept in text
     page = page_of(pages, 15, window="8000", reply="500")
     assert 'id="reply" name="reply"' in page
