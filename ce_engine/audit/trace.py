@@ -248,7 +248,7 @@ class _Session:
         """
         answer = self._messages[message_id]
         own = [turn for turn in self._turns if turn.answer_message_id == message_id]
-        if not own or any(ref.cited for ref in answer.refs or ()):
+        if not own or _is_cited(answer):
             return []
         turn_places = self._places.read_turn(own[-1])
         ref_ids = {ref.evidence_id for ref in answer.refs or ()}
@@ -294,11 +294,11 @@ class _Session:
         )
 
     def add_readers(self, evidence_trace: EvidenceTrace) -> None:
-        """Add the answers that quote a tool result which stood in their calls as a message, the first of them.
+        """Add the answers in whose calls a tool result stood as a message, the first of them.
 
         And those that read its value in a note on sources that disagree.
         """
-        self._add_quoting(evidence_trace)
+        self._add_lists(evidence_trace)
         self._add_told(evidence_trace)
 
     def _add_told(self, evidence_trace: EvidenceTrace) -> None:
@@ -310,14 +310,14 @@ class _Session:
             if answer is None or fields is None or count == READERS:
                 continue
             answer_id = turn.answer_message_id or ""
-            if answer_id in evidence_trace.used_by or any(ref.cited for ref in answer.refs or ()):
+            if answer_id in evidence_trace.used_by or _is_cited(answer):
                 continue
             count += 1
             evidence_trace.used_by.append(answer_id)
             if self._quotations.quotes(answer, name, self._noted.of(name, fields)):
                 evidence_trace.quoted_by.append(answer_id)
 
-    def _add_quoting(self, evidence_trace: EvidenceTrace) -> None:
+    def _add_lists(self, evidence_trace: EvidenceTrace) -> None:
         names = [name for name in evidence_trace.used_by if self._messages[name].role is Role.TOOL]
         for where in whereabouts(names, self._document, self._turns).values():
             stretches = [
@@ -330,10 +330,10 @@ class _Session:
             for number in islice(numbers, READERS):
                 name = self._turns[number - 1].answer_message_id or ""
                 answer = self._messages.get(name)
-                if answer is None or name in evidence_trace.used_by:
+                if answer is None or name in evidence_trace.used_by or _is_cited(answer):
                     continue
+                evidence_trace.used_by.append(name)
                 if self._quotations.quotes(answer, evidence_trace.ref.evidence_id):
-                    evidence_trace.used_by.append(name)
                     evidence_trace.quoted_by.append(name)
 
     @cached_property
@@ -370,6 +370,11 @@ class _Session:
         own = [turn for turn in self._turns if request and turn.request_id == request]
         using = (turn for turn in own if turn.answer_message_id in evidence_trace.used_by)
         return next(using, own[0] if own else None)
+
+
+def _is_cited(answer: Message) -> bool:
+    """Whether the app says what an answer rests on."""
+    return any(ref.cited for ref in answer.refs or ())
 
 
 def _usage_id(evidence: Evidence) -> str | None:
