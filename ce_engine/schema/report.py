@@ -287,7 +287,8 @@ class Report(HtmlRepr, Schema):
     prefix_tokens_unchanged: int | None = None
     """Leading tokens equal to the lane's last body; `None` on the lane's first body."""
     prefix_broken_by: str = ""
-    """Why a part of the lane's last body does not stand there any more: `cut` (it moved), `rules` (one that the owner
+    """Why a part of the lane's last body does not stand there any more: `system` (the app's own system message
+    changed), `cut` (it moved), `rules` (one that the owner
     set was added, changed or deleted), `brought_in` (what else was put in changed), `app` (its own list did), `tools` (their
     schemas did, which stand before all else), `pruned`, `left_out` (by hand: of what was sent before not all is sent again);
     `""` where the body only grew."""

@@ -66,6 +66,7 @@ BROKEN = {
     "cut": "the cut moved",
     "rules": "a rule was added, changed or deleted",
     "brought_in": "what is brought in changed",
+    "system": "the app's own system message changed",
     "app": "the app's own list changed",
     "tools": "the tools' schemas changed",
     "pruned": "the pruner left something else out",

@@ -153,6 +153,9 @@ class ReportWriter:
 
     def _broken_by(self, old_unit: Unit, instead: Sequence[Unit]) -> str:
         """Why a unit does not stand where it stood, in whose place there is something else, or nothing."""
+        system = [item for item in self.outcome.line.system if item.index is not None]
+        if {key for key, _ in instead[:1]} & {self._name(item, item.index or 0) for item in system}:
+            return "system"
         if self.outcome.cut.moved:
             return "cut"
         if isinstance(old_unit[0], tuple) and old_unit[0][0] == TOOLS:

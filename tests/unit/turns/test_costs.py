@@ -26,7 +26,7 @@ from ce_engine import (
 from ce_engine.errors import ConfigError
 from ce_engine.schema.document import ModelUsage
 from ce_engine.schema.rows import AppendModelUsage
-from ce_engine.testing.host import HostApp, system
+from ce_engine.testing.host import HostApp, system, user
 from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.tokens.prices import LISTED, PriceTable, over_the_list
 from tests.hosts.cli_host import ce, url_of
@@ -150,6 +150,9 @@ def test_a_history_that_the_app_changes_is_lost_without_us_as_well(engine: Conte
     report = app.ask("还有多少盏？", "四十二盏。").report
     assert report.untouched is not None
     assert (report.untouched.prefix, report.prefix_tokens_unchanged) == (0, 0)
+    assert report.prefix_broken_by == "system"
+    app.messages[1] = user("灯在哪里？请用一句话回答。")
+    report = app.ask("还有多少把椅子？", "四把。").report
     assert report.prefix_broken_by == "app"
 
 
