@@ -96,8 +96,19 @@ async def turn(request: Request) -> Response:
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
+        **_answer(record, links, say),
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
+
+
+def _answer(record: StoredTurn, links: Links, say: Say) -> dict[str, Any]:
+    """What the model said, and the tools that it asked for."""
+    name, messages = record.row.answer_message_id, record.document.session.messages
+    message = next((m for m in messages if name and m.message_id == name), None)
+    return {
+        "answer": message,
+        "answer_calls": links.render_calls(message, say) if message else [],
+    }
 
 
 def _asked_turns(record: StoredTurn) -> dict[str | None, int]:

@@ -157,6 +157,12 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     assert "would have gone another way" in plain(page_of(pages, 15, window="8000"))
 
 
+def test_the_answer_stands_on_the_page(pages: TestClient) -> None:
+    html = page_of(pages, 16)
+    part = html.partition('id="answer"')[2].partition("</section>")[0]
+    assert "What the model answered In the blue folder. what its answer rests on" in plain(part)
+
+
 def test_what_the_reply_keeps_of_another_window_can_be_said(pages: TestClient) -> None:
     """An app's own reserve may be what its window has by itself, so that nobody can tell."""
     text = plain(page_of(pages, 15, window="8000", reply="500"))
