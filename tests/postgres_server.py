@@ -75,16 +75,14 @@ def with_connections(count: int) -> Iterator[None]:
 def new_schema() -> Iterator[str]:
     """The URL of an empty schema, which is dropped afterwards."""
     name = f"t{secrets.token_hex(8)}"
-    plain = make_url(server()).set(drivername="postgresql")
-    address = plain.render_as_string(hide_password=False)
-    with psycopg.connect(address, autocommit=True) as connection:
+    with connected(server()) as connection:
         connection.execute(f'CREATE SCHEMA "{name}"')
     try:
-        made = plain.set(drivername="postgresql+psycopg")
-        url = made.update_query_dict({"options": f"-csearch_path={name}"})
+        plain = make_url(server()).set(drivername="postgresql+psycopg")
+        url = plain.update_query_dict({"options": f"-csearch_path={name}"})
         yield url.render_as_string(hide_password=False)
     finally:
-        with psycopg.connect(address, autocommit=True) as connection:
+        with connected(server()) as connection:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
 
 
@@ -94,9 +92,11 @@ def new_database() -> Iterator[URL]:
     name = f"d{secrets.token_hex(8)}"
     with connected(server()) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    yield make_url(server()).set(drivername="postgresql+psycopg", database=name)
-    with connected(server()) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    try:
+        yield make_url(server()).set(drivername="postgresql+psycopg", database=name)
+    finally:
+        with connected(server()) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @cache

@@ -303,7 +303,8 @@ class Journal:
 
     def pop_loss(self) -> bool:
         """Whether something was dropped since the last time that somebody asked."""
-        return self._gaps.pop_loss()
+        with self._mutex:
+            return self._gaps.pop_loss()
 
     @property
     def waiting(self) -> int:

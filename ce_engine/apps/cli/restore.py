@@ -49,7 +49,7 @@ def restore(
         )
     if file.stat().st_size <= 1:  # SQLite takes it for a database in which nothing is yet
         raise StoreUnavailableError(
-            f"{str(file)!r} is empty, and no backup: a copy that broke off may have left it. Nothing was "
+            f"{str(file)!r} holds nothing, and is no backup: a copy that broke off may have left it. Nothing was "
             "restored. Take it from where it was copied, or restore an older one; `ce backup FILE` makes one"
         )
     target = local_path(url)

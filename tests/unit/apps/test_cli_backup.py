@@ -84,7 +84,7 @@ def test_an_empty_file_is_no_backup(kind: str, content: bytes, tmp_path: Path) -
     archive.write_bytes(content)
     refused = ce("restore", str(archive), "--store", url_of(kind, tmp_path, "new"))
     assert refused.exit_code == 1
-    assert "is empty" in refused.stderr
+    assert "holds nothing" in refused.stderr
     assert "`ce backup FILE`" in refused.stderr
     assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
     assert archive.read_bytes() == content

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from time import sleep
 
 import pytest
 from sqlalchemy.engine import URL, make_url
@@ -181,10 +182,6 @@ def test_one_command_deletes_and_rewrites(url: str) -> None:
     assert CANARY.encode() not in files_of(url)
 
 
-END_VACUUM = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE 'VACUUM (FULL%ce_messages' AND wait_event_type = 'Lock'
-"""
 SAMPLED = "the word of the safe is marmalade"
 """Dead rows of the server's own catalog keep it: no other test may look for it in the files."""
 
@@ -269,6 +266,12 @@ def test_a_table_that_somebody_holds_is_named(url: str, monkeypatch: pytest.Monk
     assert "others hold ce_messages" in done.stderr
 
 
+END_VACUUM = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE 'VACUUM (FULL%ce_messages' AND wait_event_type = 'Lock'
+"""
+
+
 def test_a_connection_that_the_server_ends_meanwhile_is_opened_anew(url: str) -> None:
     """To give the lost one back what it had raised an error that hid what had happened."""
     with connected(url) as connection, connected(url) as other, ThreadPoolExecutor(1) as thread:
@@ -277,6 +280,7 @@ def test_a_connection_that_the_server_ends_meanwhile_is_opened_anew(url: str) ->
         deletion = thread.submit(ce, "delete", "--rewrite", "--store", url)
         ended = False
         while not ended and not deletion.done():
+            sleep(0.01)
             ended = bool(other.execute(END_VACUUM).fetchall())
         connection.execute("ROLLBACK")
         done = deletion.result()

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from time import sleep
 from typing import Any
 
 import pytest
@@ -185,7 +186,7 @@ def _until_somebody_waits(database: str) -> None:
     query = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with connected(database) as connection:
         while not connection.execute(query).fetchall():
-            pass
+            sleep(0.01)
 
 
 @pytest.mark.req("A-07")
