@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from ce_engine.audit.noted_sources import has_note
 from ce_engine.schema.rows import TurnRow
 
 
@@ -54,6 +55,7 @@ MARKS = {
     "violation": "the answer breaks a constraint",
     "tool_failed": "a tool failed",
     "degraded": "did less than asked",
+    "noted": "sources disagree: the model was told",
     "conflict": "sources disagree",
     "dearer": "this turn dearer than without us",
 }
@@ -224,7 +226,7 @@ def marks_of(row: TurnRow) -> Iterator[str]:
     if report.get("degradations"):
         yield "degraded"
     if report.get("conflicts"):
-        yield "conflict"
+        yield "noted" if has_note(report) else "conflict"
 
 
 class _Reserves:

@@ -35,6 +35,12 @@ _SCHEMAS = (
 _LOCK_SCHEMA = (
     "SELECT pg_advisory_xact_lock(hashtextextended('ce_revision ' || current_schema(), 0))"
 )
+_COMMENT = (
+    "SELECT obj_description(oid, 'pg_class') FROM pg_catalog.pg_class "
+    "WHERE relname = 'ce_revision' AND relnamespace = current_schema()::regnamespace"
+)
+_MADE_WITH = "ce-integrations: made with the secret of mark "
+"""Begins the comment on a store's table that tells with which `CE_SECRET` it was made."""
 _CONNECT_S = "2"
 """Libpq counts in whole seconds, and takes 2 for less. A URL may name another time."""
 _LOST_MS = "5000"
@@ -96,6 +102,7 @@ class PostgresDatabase:
 
         Raises:
             MigrationError: the tables are of a newer release.
+            StoreUnavailableError: they were made with another `CE_SECRET`, or stand where they may be another's.
         """
         connection = self._engine.connect()
         try:
@@ -133,6 +140,7 @@ class PostgresDatabase:
                 from ce_engine.stores.tables.migrations.upgrade import upgrade  # noqa: PLC0415
 
                 upgrade(connection)
+            connection.exec_driver_sql(_comment_on(secret.mark()))
         connection.commit()
 
     def _is_current(self, connection: Connection) -> bool:
@@ -143,7 +151,19 @@ class PostgresDatabase:
                 f"{', '.join(KNOWN)}. It was left as it is: use the release of ce-integrations "
                 "that wrote it, or a newer one."
             )
+        if revision is not None:
+            self._check_secret(connection)
         return revision == HEAD
+
+    def _check_secret(self, connection: Connection) -> None:
+        """What this host wrote with another one, all others would take for forged."""
+        comment, own = connection.exec_driver_sql(_COMMENT).scalar() or "", secret.mark()
+        if own and comment.startswith(_MADE_WITH) and comment != _MADE_WITH + own:
+            raise StoreUnavailableError(
+                f"the store in {self.place} was made with another {secret.VARIABLE} than this process has. Set it to "
+                "the same text on all hosts. If the old one is lost, what was recorded with it cannot be verified any "
+                f"more; to go on with this one, run: {_comment_on(own)}"
+            )
 
     def limit(self, connection: Connection, *, is_long: bool = False) -> None:
         """The server ends each statement itself."""
@@ -264,6 +284,10 @@ def _do_nothing(clause: Any, compiler: Any, **options: Any) -> str:
     clause.constraint_target = None
     text: str = compiler.visit_on_conflict_do_nothing(clause, **options)
     return text
+
+
+def _comment_on(mark: str) -> str:
+    return f"COMMENT ON TABLE ce_revision IS '{_MADE_WITH}{mark}'"
 
 
 def _orig(error: BaseException) -> Any:

@@ -114,6 +114,16 @@ def test_what_deserves_a_look_is_marked_worst_first() -> None:
     assert found.marks == {0: ["over_budget", "degraded", "conflict"]}
 
 
+@pytest.mark.parametrize(("action", "mark"), [("kept", "noted"), ("dropped", "conflict")])
+def test_whether_the_model_was_told_that_sources_disagree_is_another_mark(
+    action: str, mark: str
+) -> None:
+    """The turns whose notes went out are otherwise found by opening each page."""
+    note = {"block_id": "conflicts", "action": action, "reason": "chosen"}
+    found = timeline([TurnRow("t", report={"conflicts": [{}], "prune_decisions": [note]})])
+    assert found.marks == {0: [mark]}
+
+
 def tops(svg: str, kind: str) -> list[int]:
     """The heights of the steps of a layer's shape, from its path."""
     path = next(e for e in parsed(svg).iter(f"{SVG}path") if e.get("class") == kind)

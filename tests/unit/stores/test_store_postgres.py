@@ -248,6 +248,35 @@ def test_without_a_secret_of_all_hosts_it_says_so(monkeypatch: pytest.MonkeyPatc
         SqlStore("postgresql://host/db").check_place()
 
 
+@pytest.mark.req("A-07")
+async def test_a_host_with_another_secret_writes_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a host that nobody told of it, all others would take what it records for forged."""
+    first = SqlStore(url, lock_timeout_s=20)
+    await append("m1")(first)
+    await first.close()
+    monkeypatch.setenv("CE_SECRET", "the secret of a host that nobody told of the other")
+    other = SqlStore(url, lock_timeout_s=20)
+    with pytest.raises(StoreUnavailableError, match="with another CE_SECRET") as error:
+        await append("m2")(other)
+    with connected(url) as connection:
+        assert connection.execute("SELECT count(*) FROM ce_messages").fetchone() == (1,)
+        connection.execute(str(error.value).partition("run: ")[2])
+    await append("m2")(other)
+    await other.close()
+
+
+@pytest.mark.req("A-07")
+async def test_an_operators_comment_on_a_table_is_the_operators(url: str) -> None:
+    for name in ("m1", "m2"):
+        store = SqlStore(url, lock_timeout_s=20)
+        await append(name)(store)
+        await store.close()
+        with connected(url) as connection:
+            connection.execute("COMMENT ON TABLE ce_revision IS 'owned by the platform team'")
+
+
 async def test_a_schema_of_a_newer_release_is_left_alone(url: str) -> None:
     store = SqlStore(url, lock_timeout_s=20)
     await append("first")(store)

@@ -14,6 +14,7 @@ from ce_engine.errors import FileDamagedError, MigrationError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionHead
 from ce_engine.schema.scope import Scope
+from ce_engine.stores import secret
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
@@ -43,13 +44,10 @@ class Shelf:
     what he remembers for what is stored.
     """
 
-    def __init__(
-        self, place: Place, timeout_s: float, keys: MacKeys, check_of_secret: Callable[[], str]
-    ) -> None:
+    def __init__(self, place: Place, timeout_s: float, keys: MacKeys) -> None:
         self.place = place
         self._timeout_s = timeout_s
         self._keys = keys
-        self._check_of_secret = check_of_secret
         self._has_secret = False
         self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
         self._watermarks: OrderedDict[Key, Watermark] = OrderedDict()
@@ -62,7 +60,7 @@ class Shelf:
         Raises:
             StoreUnavailableError: it has another one.
         """
-        own = self._check_of_secret()
+        own = secret.mark()
         if self._has_secret or not own:
             return
         if link.put_if_new(self.place.secret_mark, own.encode()) != own.encode():

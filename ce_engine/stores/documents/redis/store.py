@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
@@ -102,7 +101,7 @@ class RedisStore(DocumentStore):
         survive_fork(self)
 
     def _begin(self) -> None:
-        self._shelf = Shelf(self._place, self._timeout_s, _mac_key, _check_of_secret)
+        self._shelf = Shelf(self._place, self._timeout_s, _mac_key)
         self._settings = OwnersPages(
             self._place,
             self._timeout_s,
@@ -303,13 +302,6 @@ def _mac_key(key: Key) -> bytes | None:
     """The key of a session's MACs; `None` for who reads only, and has not the secret."""
     text = secret.from_environment()
     return None if text is None else chain_keys(text, key).own
-
-
-def _check_of_secret() -> str:
-    """What tells this host's secret from another's, and nothing else of it; "" without one."""
-    text = secret.from_environment() or b""
-    check = hashlib.blake2b(b"", key=text[:64], digest_size=8, person=b"redis-secret")
-    return check.hexdigest() if text else ""
 
 
 def _versions(stamp: Stamp | None, settings: int) -> Versions:
