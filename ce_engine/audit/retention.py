@@ -31,6 +31,7 @@ from ce_engine.stores.row_rules import DELETED_AT
 
 
 T = TypeVar("T")
+Key = tuple[str, str, str]
 
 logger = logging.getLogger("ce_engine.retention")
 
@@ -84,22 +85,18 @@ class RetentionMethods(DeletionMethods):
         now = parse_time(self.clock.now_iso()) or datetime.now(UTC)
         sessions = await self._all_sessions(config)
         report.expired = expired_sessions(sessions, config, now)
-        expired_keys = {(item.account_id, item.user_id, item.session_id) for item in report.expired}
-        updated_at = {(i.account_id, i.user_id, i.session_id): i.updated_at for i, _ in sessions}
+        expired_keys = {_key(item) for item in report.expired}
+        updated_at = {_key(info): info.updated_at for info, _ in sessions}
         for info, project in sessions:
             rule = config.rule("evidence", info.account_id, info.user_id, project)
-            if (
-                rule is not None
-                and (info.account_id, info.user_id, info.session_id) not in expired_keys
-            ):
+            if rule is not None and _key(info) not in expired_keys:
                 report.expired += await self._expired_evidence(info, project, rule, now)
         if dry_run:
             return report
         for left, item in zip(range(len(report.expired), 0, -1), report.expired, strict=True):
             advance(left)
             try:
-                key = (item.account_id, item.user_id, item.session_id)
-                report.deleted += await self._swept(item, updated_at[key])
+                report.deleted += await self._swept(item, updated_at[_key(item)])
             except ContextEngineError as error:
                 report.failed.append((item, error.code))
         if report.expired:
@@ -190,6 +187,10 @@ async def _unless_spoilt(work: Awaitable[T]) -> T | None:
     except FileDamagedError as error:
         logger.warning("nothing of a spoilt session is swept: %s", error)
         return None
+
+
+def _key(item: SessionInfo | Expired) -> Key:
+    return item.account_id, item.user_id, item.session_id
 
 
 def _scope(info: SessionInfo, project: str = "") -> Scope:
