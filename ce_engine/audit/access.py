@@ -40,7 +40,7 @@ T = TypeVar("T")
 LISTED = "*"
 """In the place of an id: all sessions of an owner; all users of an account; all accounts."""
 
-MAX_ID_CHARS = 256
+MAX_ID_CHARS = 512
 
 DOORS: Mapping[str, Action] = {
     "get_session": "read",
@@ -417,6 +417,9 @@ class _Access:
                 self.guard.check(self.engine.authorize, self.actor, self.action, self.scope)
         except ScopeViolationError as error:
             self._tell("denied", error)
+            raise
+        except BaseException as error:  # such as a timeout of gevent's that ended `authorize`
+            self._tell("error", error)
             raise
         self.token = _inside.set(_Visit(_place(), self.guard, self.actor, self.scope))
         return self

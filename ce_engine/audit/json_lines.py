@@ -7,13 +7,17 @@ import json
 import logging
 import os
 import re
+import stat
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from ce_engine.errors import ConfigError
+from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.schema.audit import AuditRecord
 from ce_engine.schema.times import parse_time
 from ce_engine.stores.private_files import NO_WAIT, open_regular
@@ -25,7 +29,7 @@ _STAMP, _NEXT = "%Y%m%dT%H%M%S.%fZ", timedelta(microseconds=1)
 _ASIDE = re.compile(r"\.\d{8}T\d{6}\.\d{6}Z-\d+")
 """What stands behind the name of what was put aside."""
 _LINE_BYTES = 16_384
-"""A record is shorter."""
+"""Most records are shorter."""
 _WRITING_S = 0.02
 """A write takes less."""
 _LOOKS = 3
@@ -34,10 +38,12 @@ _LOOKS = 3
 class JsonLinesAudit:
     """Appends a line of JSON for each record, in one write; several processes may share the file.
 
-    A pipe may be in its place: what that does not take at once is lost, and nobody waits for it.
+    A pipe may be in its place: what that does not take at once is lost, and nobody waits for it. A link is followed:
+    what is put aside lies beside the file that it leads to.
 
     A line is with the operating system when `write` returns: it outlives the process, and with
-    `durable` the machine, too. The file and its folder's other parts are for this user alone (mode 0600).
+    `durable` the machine, too. A file that is made here is for this user alone (mode 0600); one that is there keeps
+    the rights that it has.
 
     Args:
         path: the file; its folder must be there.
@@ -64,11 +70,8 @@ class JsonLinesAudit:
         self._most, self._keep, self._durable = max_bytes, keep, durable
         self._span = max_age / 20 if max_age is not None else None
         """Of time that one file holds."""
-        self._begun: tuple[int, datetime | None] = (0, None)
-        self._looked: datetime | None = None
-        self._is_torn: bool | None = None
-        """Whether the last record was broken off within its line; `None` until there was a look."""
-        self._lock = threading.Lock()
+        self._renew()
+        renew_after_fork(self._renew)
         try:
             os.close(self._open())
         except OSError as error:
@@ -83,6 +86,16 @@ class JsonLinesAudit:
                 f"the audit log {str(self.path)!r} cannot be written ({error.strerror}): name a file in a "
                 "folder that this user may write to"
             ) from error
+
+    def _renew(self) -> None:
+        """Know nothing yet, and hold nothing: in a forked child nobody lets go of what a thread held."""
+        self._begun: tuple[int, datetime | None] = (0, None)
+        self._looked: datetime | None = None
+        self._is_torn = False
+        """Whether the last record was broken off within its line."""
+        self._end = (0, 0)
+        """The file, and where in it that was seen: another process has written since where it is longer."""
+        self._lock = threading.Lock()
 
     def write(self, record: AuditRecord) -> None:
         """Append a record.
@@ -113,9 +126,10 @@ class JsonLinesAudit:
 
     def _append(self, file: int, line: bytes) -> None:
         """Write a line to its last byte, after the end of one that was broken off."""
-        if self._is_torn is not False:  # before the first record, and after one that failed
+        state = os.fstat(file)
+        if (state.st_ino, state.st_size) != self._end:
             look = _ends_within_a_line(self.path)
-            self._is_torn = bool(self._is_torn) if look is None else look
+            self._is_torn = self._is_torn if look is None else look
         data = b"\n" + line if self._is_torn else line
         size = 0
         try:
@@ -124,6 +138,8 @@ class JsonLinesAudit:
         finally:
             if size:
                 self._is_torn = data[size - 1 : size] != b"\n"
+            is_file = stat.S_ISREG(state.st_mode)
+            self._end = state.st_ino, os.lseek(file, 0, os.SEEK_CUR) if is_file else state.st_size
 
     def _put_old_aside(self, now: datetime | None) -> None:
         """Begin a new file where the first record of this one is older than a file's records may be."""
@@ -149,23 +165,23 @@ class JsonLinesAudit:
                 path.unlink(missing_ok=True)
 
     def _aside(self) -> list[Path]:
-        """What was put aside, the oldest first."""
-        name, there = self.path.name, self.path.parent.iterdir()
-        candidates = (path for path in there if path.name.startswith(name))
-        return sorted(path for path in candidates if _ASIDE.fullmatch(path.name.removeprefix(name)))
+        """What was put aside, the oldest first; where the path is a link, beside the file itself."""
+        path = self.path.resolve()
+        candidates = (each for each in path.parent.iterdir() if each.name.startswith(path.name))
+        return sorted(each for each in candidates if _ASIDE.fullmatch(each.name[len(path.name) :]))
 
     def _put_aside(self, number: int) -> None:
         # To the microsecond: a name that was taken already would be written over. Behind the newest: the clock may
         # have been ahead, and the oldest go first.
-        now, names = datetime.now(UTC), [path.name for path in self._aside()]
-        if names:
-            newest = names[-1].removeprefix(f"{self.path.name}.").partition("-")[0]
+        now, path = datetime.now(UTC), self.path.resolve()
+        if names := [each.name for each in self._aside()]:
+            newest = names[-1].removeprefix(f"{path.name}.").partition("-")[0]
             with suppress(ValueError):
                 now = max(now, datetime.strptime(newest, _STAMP).replace(tzinfo=UTC) + _NEXT)
-        aside = self.path.with_name(f"{self.path.name}.{now.strftime(_STAMP)}-{os.getpid()}")
+        aside = path.with_name(f"{path.name}.{now.strftime(_STAMP)}-{os.getpid()}")
         try:
-            if self.path.stat().st_ino == number:  # else another process was faster
-                self.path.rename(aside)
+            if path.stat().st_ino == number:  # else another process was faster
+                path.rename(aside)
         except FileNotFoundError:
             return
         if self._keep is not None:
@@ -193,12 +209,31 @@ def _ends_within_a_line(path: Path) -> bool | None:
 
 
 def _time_of(path: Path, *, last: bool) -> datetime | None:
-    """When the first or the last record of a file was made; `None` where no line tells."""
+    """When the first or the last record of a file was made that is whole; without one, when it was last written."""
     try:
         with open(path, "rb", opener=open_regular) as file:
-            if last:
-                file.seek(max(0, path.stat().st_size - _LINE_BYTES))
-            lines = file.read(_LINE_BYTES).splitlines()
-        return parse_time(str(json.loads(lines[-1 if last else 0])["ts"]))
-    except (OSError, ValueError, LookupError, TypeError):
+            lines = _from_the_end(file) if last else iter(file)
+            times = (time for line in lines if (time := _time_in(line)) is not None)
+            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+            return next(times, written)
+    except OSError:
         return None
+
+
+def _time_in(line: bytes) -> datetime | None:
+    try:
+        return parse_time(str(json.loads(line)["ts"]))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _from_the_end(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, the last first; what goes before is read as it is asked for."""
+    place, rest, size = file.seek(0, os.SEEK_END), b"", _LINE_BYTES
+    while place:
+        begin = max(0, place - size)
+        file.seek(begin)
+        rest, *lines = (file.read(place - begin) + rest).split(b"\n")
+        place, size = begin, 2 * size
+        yield from reversed(lines)
+    yield rest

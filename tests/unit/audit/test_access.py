@@ -389,6 +389,23 @@ def test_what_is_no_clear_yes_is_a_no_at_every_door(
         engine.sync.inspect((SCOPE, "?"), actor="li")
 
 
+class Late(BaseException):
+    """As gevent's timeout is, where a service of permissions is slow."""
+
+
+@pytest.mark.req("B-03", "B-05")
+def test_what_ends_authorize_from_outside_goes_to_its_sender_and_is_told(
+    engine: ContextEngine, records: Records
+) -> None:
+    def may(*_: object) -> bool:
+        raise Late
+
+    engine.authorize = may
+    with pytest.raises(Late):
+        engine.sync.get_session(SCOPE)
+    assert [(each.status, each.error_code) for each in records] == [("error", "Late")]
+
+
 @pytest.mark.req("B-05")
 def test_a_list_of_all_users_is_asked_for_as_that(engine: ContextEngine, records: Records) -> None:
     """Not as one of the user without a name, whom an app may leave open to everybody."""

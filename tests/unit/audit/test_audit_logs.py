@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import stat
 import sys
@@ -274,6 +275,81 @@ def test_a_record_that_was_broken_off_is_ended_by_whoever_writes_next(tmp_path: 
     first, torn, *whole = path.read_text().splitlines()
     assert len(torn) == 40
     assert [json.loads(line)["ts"][17:19] for line in (first, *whole)] == ["00", "02", "03"]
+
+
+@pytest.mark.req("B-05")
+def test_a_record_that_another_process_broke_off_is_ended_by_one_that_wrote_before(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log, other = JsonLinesAudit(path), JsonLinesAudit(path)
+    log.write(record())
+    other.write(record(1))
+    with path.open("a") as file:
+        file.write('{"ts":"2030-01-01T00:0')
+    log.write(record(2))
+    log.write(record(3))
+    *_, torn, second, third = path.read_text().splitlines()
+    assert torn == '{"ts":"2030-01-01T00:0'
+    assert [json.loads(line)["ts"][17:19] for line in (second, third)] == ["02", "03"]
+
+
+@pytest.mark.req("B-05", "B-08")
+@pytest.mark.parametrize("long", ["", "x" * 100_000])
+@pytest.mark.parametrize("day_of", [0, 1])
+def test_no_record_stays_longer_where_a_line_is_broken(
+    tmp_path: Path, day_of: int, long: str
+) -> None:
+    """The first of a file, or the last of one that was put aside."""
+    path = tmp_path / "audit.jsonl"
+    for n in range(60):
+        if n == day_of:
+            with path.open("a") as file:
+                file.write(f'{{"ts":"2030-01-01T0{long}')
+        JsonLinesAudit(path, max_age=timedelta(days=10), keep=None).write(day(n))
+    texts = [each.read_text() for each in tmp_path.iterdir()]
+    days = {int(found) for text in texts for found in re.findall(r"day-(\d+)", text)}
+    assert min(days) >= 49
+    assert not any('T0{"ts' in text or (long and long in text) for text in texts)
+
+
+@pytest.mark.req("B-05")
+def test_what_a_link_leads_to_is_what_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    path, real = tmp_path / "audit.jsonl", tmp_path / "logs" / "audit.jsonl"
+    path.symlink_to(real)
+    log = JsonLinesAudit(path, max_bytes=1000, keep=2)
+    for n in range(30):
+        log.write(record(n, session_id=f"s{n}"))
+    assert path.is_symlink()
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] in ([], ["audit.jsonl"])
+    aside = sorted((tmp_path / "logs").glob("audit.jsonl.*"))
+    told = [line["session_id"] for each in [*aside, real] if each.exists() for line in lines(each)]
+    assert len(aside) == 2
+    assert told == [f"s{n}" for n in range(30 - len(told), 30)]
+
+
+def test_an_id_stands_whole(tmp_path: Path) -> None:
+    path, ids = tmp_path / "audit.jsonl", [f"{'x' * 500}-{n}" for n in range(2)]
+    engine = create_context_engine(MemoryStore(), audit=JsonLinesAudit(path))
+    for each in ids:
+        engine.sync.get_session(Scope(session_id=each, user_id="li"))
+    engine.sync.close()
+    assert [line["session_id"] for line in lines(path)] == ids
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.req("B-05")
+def test_a_fork_while_a_thread_writes_stops_nothing_in_the_child(tmp_path: Path) -> None:
+    """Nobody there would let go of what the thread held: the engine's loop stood still, and the app's calls with it."""
+    path = tmp_path / "audit.jsonl"
+    log = JsonLinesAudit(path)
+    with log._lock:  # as a thread holds it that waits for the disk
+        child = FORK.Process(target=log.write, args=(record(1),))
+        child.start()
+    child.join(30)
+    child.kill()
+    assert [line["ts"] for line in lines(path)] == ["2030-01-01T00:00:01Z"]
 
 
 def test_a_pipe_beside_the_log_is_not_waited_for(tmp_path: Path) -> None:
