@@ -13,7 +13,7 @@ from crewai.lite_agent import LiteAgent
 from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.identity.session import names_somebody
-from ce_integrations.install.adapter import CallInfo
+from ce_integrations.install.adapter import CallInfo, Stateless
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor, Mark
 from ce_integrations.wrapping.function_kinds import same_kind
@@ -32,7 +32,7 @@ _SESSION = ("session_id", "conversation_id", "thread_id", "chat_history_id")
 def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
     """What is known of a call, a tool's run or a retrieval right here."""
     if isinstance(owner, Mark):  # a model that is asked alone
-        owner = deeper(subject, hooks=owner.hooks, conversation=subject)
+        owner = deeper(subject, hooks=owner.hooks, conversation=Stateless(subject))
     assert isinstance(owner, Step)
     info = owner.info()
     # What an agent hands to another is a task that its crew does not know.
@@ -60,7 +60,7 @@ def _begin(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
         owner.hooks,
         session_id=next((ids[name] for name in names if names_somebody(ids.get(name))), None),
         user_id=ids.get("user_id"),
-        conversation=subject,
+        conversation=Stateless(subject),
     ).of_tools(isinstance(subject, AGENTS))  # known by events alone, and an agent runs nothing else
 
 

@@ -21,7 +21,7 @@ from ce_integrations.calls.tool_events import at_work
 from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.component_kinds import components, owner_of
 from ce_integrations.identity.session import names_somebody
-from ce_integrations.install.adapter import CallInfo
+from ce_integrations.install.adapter import CallInfo, Stateless
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.wrapping.function_kinds import same_kind
 
@@ -48,7 +48,7 @@ def _step(subject: Any, /, *args: Any, **kwargs: Any) -> Step | None:
             subject,
             name or _tool_in(around),
             hooks,
-            conversation=subject,
+            conversation=Stateless(subject),
             **ids_in(_ids(subject, args, kwargs)),
         )
     return None
@@ -97,7 +97,7 @@ def _describe(call: ModelMethodCall) -> tuple[list[ChatMessage], CallInfo]:
     model, own = call.subject, vars(call.subject)
     behind = inspect.signature(getattr(model, call.mode)).parameters if call.positional else ()
     arguments = call.by_name(*list(behind)[1:])
-    step = step_around() or deeper(model, conversation=model)
+    step = step_around() or deeper(model, conversation=Stateless(model))
     generation = {
         **(own.get("generation_kwargs") or {}),
         **(arguments.get("generation_kwargs") or {}),

@@ -15,7 +15,7 @@ from ce_integrations.calls.agent_steps import Step, deeper, ids_in, in_step, ste
 from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import ModelMethodCall, governed, schema_of
 from ce_integrations.identity.session import names_somebody
-from ce_integrations.install.adapter import CallInfo, Hooks
+from ce_integrations.install.adapter import CallInfo, Hooks, Stateless
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor
 from ce_integrations.semantic_kernel.mapper import whole
@@ -124,9 +124,14 @@ def _service(service: Any, /, chat_history: Any = None, *_: Any, **kwargs: Any) 
     return deeper(service, "", hooks, conversation=history, **_named_ids(kwargs.get("arguments")))
 
 
-def _group(group: Any, /, *_: Any, **__: Any) -> Step:
-    """A chat's or an orchestration's, whose agents speak in lines of their own."""
-    return deeper(group, "", hooks_of(group), conversation=group)
+def _chat(chat: Any, /, *_: Any, **__: Any) -> Step:
+    """Its agents speak in lines of their own, and it keeps what they said."""
+    return deeper(chat, "", hooks_of(chat), conversation=chat)
+
+
+def _orchestration(group: Any, /, *_: Any, **__: Any) -> Step:
+    """The same; what its agents say is kept by each run."""
+    return deeper(group, "", hooks_of(group), conversation=Stateless(group))
 
 
 _runs: BoundedMap[str, Step] = BoundedMap(MAX_RUNS)
@@ -151,7 +156,7 @@ def _actor(actor: Any, /, *_: Any, **__: Any) -> Step | None:
     return _runs.get(getattr(actor, "_internal_topic_type", ""))
 
 
-function_step, _groups, _aside = in_step(_function), in_step(_group), within(aside)
+function_step, _aside = in_step(_function), within(aside)
 
 SERVICE = "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase"
 AGENT, CHAT = "semantic_kernel.agents.agent.Agent", "semantic_kernel.agents.group_chat."
@@ -169,8 +174,8 @@ MAKERS: tuple[Entry, ...] = (
     (SERVICE, in_step(_service), "get_chat_message_contents get_streaming_chat_message_contents"),
     (AGENT, in_step(_agent), "get_response invoke invoke_stream"),
     (AGENT, _threaded, "_ensure_thread_exists_with_messages"),
-    (f"{CHAT}agent_chat.AgentChat", _groups, "invoke invoke_stream"),
-    (f"{ORCHESTRATION}orchestration_base.OrchestrationBase", _groups, "invoke"),
+    (f"{CHAT}agent_chat.AgentChat", in_step(_chat), "invoke invoke_stream"),
+    (f"{ORCHESTRATION}orchestration_base.OrchestrationBase", in_step(_orchestration), "invoke"),
     (f"{ORCHESTRATION}orchestration_base.OrchestrationBase", _preparing, "_prepare"),
     (f"{ORCHESTRATION}agent_actor_base.ActorBase", in_step(_actor), "on_message_impl"),
     # What asks on the framework's own account

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,12 @@ class Stored:
         assert self.engine.sync.flush()
         found = self.engine.store.list_sessions(user_id=None, ephemeral=True)
         return list(self.engine.loop.run(found))
+
+    def people_in(self, people: Sequence[str]) -> list[list[str]]:
+        """Who of them is in each session, whatever of it has their name."""
+        documents = (self.document(each.session_id) for each in self.sessions())
+        texts = [document.model_dump_json() for document in documents]
+        return [[name for name in people if name in text] for text in texts]
 
     def runs(self, session_id: str = "s") -> list[tuple[str, Any, str]]:
         """(tool, arguments, status) of each run of a tool."""

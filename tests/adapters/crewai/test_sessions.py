@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from crewai import Flow
 from crewai.flow.flow import listen, start
+from crewai.knowledge.knowledge import Knowledge
+from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
 from crewai.tools import tool
 
 from ce_engine import Scope, SessionDocument
@@ -18,11 +20,12 @@ from ce_integrations import ce_session
 from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
+from tests.adapters.stored import Stored
 
 
 pytestmark = [pytest.mark.scenario(6), pytest.mark.req("A-24", "B-03")]
 
-Stored = Callable[..., SessionDocument]
+Read = Callable[..., SessionDocument]
 
 
 def flow_of(llm: Any) -> Any:
@@ -38,7 +41,7 @@ def said(document: SessionDocument) -> list[str]:
     return [message.content for message in document.session.messages]
 
 
-def test_the_id_of_a_flow_is_its_session(install: Any, engine: Any, stored: Stored) -> None:
+def test_the_id_of_a_flow_is_its_session(install: Any, engine: Any, stored: Read) -> None:
     with Wire("So.") as wire:
         flow = flow_of(model(wire))
         with install(flow, engine=engine):
@@ -48,7 +51,7 @@ def test_the_id_of_a_flow_is_its_session(install: Any, engine: Any, stored: Stor
 
 @pytest.mark.parametrize("name", ["session_id", "conversation_id", "thread_id"])
 def test_inputs_of_a_crew_name_session_and_user(
-    install: Any, engine: Any, stored: Stored, name: str
+    install: Any, engine: Any, stored: Read, name: str
 ) -> None:
     with Wire("So.") as wire:
         made = crew(task(agent(model(wire))))
@@ -57,7 +60,7 @@ def test_inputs_of_a_crew_name_session_and_user(
     assert said(stored("talk-8", "ann"))[-1] == "So."
 
 
-def test_what_the_app_says_wins(install: Any, engine: Any, stored: Stored) -> None:
+def test_what_the_app_says_wins(install: Any, engine: Any, stored: Read) -> None:
     with Wire("So.") as wire:
         made = crew(task(agent(model(wire))))
         with install(made, engine=engine), ce_session("talk-9"):
@@ -75,7 +78,30 @@ def test_a_flow_or_crew_without_an_id_is_in_no_named_session(
     assert [found.ephemeral for found in sessions()] == [True, True]
 
 
-def test_two_sessions_on_threads_never_mix(install: Any, engine: Any, stored: Stored) -> None:
+class Files(KnowledgeStorage):
+    """A shelf that has a file of each person."""
+
+    def search(self, query: Any, *_: Any, **__: Any) -> Any:
+        text = next(f"the file of {name}" for name in PEOPLE if name in str(query))
+        return [{"id": text, "content": text, "metadata": {}, "score": 0.9}]
+
+
+PEOPLE = ("Anna", "Bert", "李雷")
+
+
+def test_what_a_crew_looks_up_first_is_in_the_run_that_asked(install: Any, engine: Any) -> None:
+    """It is looked up before a model is asked: the crew's newest session was that of who asked before."""
+    with Wire("So.") as wire:
+        helper = agent(model(wire))
+        helper.knowledge = Knowledge("files", [], storage=Files())
+        with install(made := crew(task(helper)), engine=engine):
+            for name in PEOPLE:
+                made.kickoff(inputs={"text": f"What of {name}?"})
+    people = Stored(engine).people_in(PEOPLE)
+    assert sorted(people) == [[name] for name in PEOPLE]
+
+
+def test_two_sessions_on_threads_never_mix(install: Any, engine: Any, stored: Read) -> None:
     with Wire(lambda body: text(f"heard: {body['messages'][-1]['content']}")) as wire:
         flows = [flow_of(model(wire)) for _ in range(2)]
         for flow in flows:

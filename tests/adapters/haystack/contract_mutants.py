@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from ce_integrations.calls.agent_steps import deeper
@@ -35,11 +36,11 @@ PULLED = {"gathers_streams", "loses_the_last_chunk"}
 
 def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
     """The calls of one run are requests of their own."""
-    describe = context_injection._describe
+    describe, numbers = context_injection._describe, count()
 
     def alone(call: Any) -> Any:
         natives, info = describe(call)
-        info.request_id = deeper(object()).request_id + str(id(call))
+        info.request_id = deeper(object()).request_id + str(next(numbers))
         return natives, info
 
     patch.setattr(context_injection, "asks", replace(context_injection.asks, describe=alone))

@@ -16,6 +16,7 @@ from haystack import Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.builders import ChatPromptBuilder
 from haystack.components.generators.chat import OpenAIChatGenerator
+from haystack.components.query import QueryExpander
 from haystack.dataclasses import ChatMessage
 from haystack.utils import Secret
 
@@ -236,6 +237,38 @@ def test_the_inputs_of_a_run_name_the_session(
     asked = [m.content for m in kept.document("s", "u").session.messages if m.role == "user"]
     assert asked == ["lane?"]
     assert len(kept.sessions()) == 2
+
+
+@component
+class Question:
+    """Hands a question on once its other words are there."""
+
+    @component.output_types(text=str)
+    def run(self, queries: list[str], question: str) -> dict[str, Any]:
+        return {"text": question} if queries else {}
+
+
+PEOPLE = ("Anna", "Bert", "李雷")
+
+
+@pytest.mark.req("A-24", "B-03")
+def test_what_a_pipeline_asks_a_helper_first_is_in_the_run_that_asked(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    """A helper's list goes on with nobody's: the pipeline's newest session was that of who asked before."""
+    with Wire(lambda body: '{"queries": ["x"]}' if "JSON" in str(body) else "So.") as wire:
+        pipeline = prompting(model(wire))
+        expander = QueryExpander(chat_generator=model(wire), n_expansions=1)
+        pipeline.add_component("expander", expander)
+        pipeline.add_component("question", Question())
+        pipeline.connect("expander.queries", "question.queries")
+        pipeline.connect("question.text", "prompt.question")
+        with install_ce(pipeline, engine=engine):
+            for name in PEOPLE:
+                asked = f"What of {name}?"
+                pipeline.run({"expander": {"query": asked}, "question": {"question": asked}})
+    assert sorted(kept.people_in(PEOPLE)) == [[name] for name in PEOPLE]
+    assert [len(kept.turns(each.session_id)) for each in kept.sessions()] == [2, 2, 2]
 
 
 @component

@@ -81,3 +81,24 @@ async def test_two_runs_at_once_never_mix(service: Any, engine: Any, stored: Any
         words = [content for _, content in stored.said(person)]
         assert words[:2] == [f"{person} asks", f"heard: {person} asks"]
         assert all(person in each for each in words)
+
+
+PEOPLE = ("Anna", "Bert", "李雷")
+
+
+@pytest.mark.req("A-24", "B-03")
+async def test_what_a_manager_asks_first_is_in_the_run_that_asked(
+    service: Any, engine: Any, stored: Any
+) -> None:
+    """Nobody named a session: the newest one of the orchestration was that of who asked before."""
+    wanted, runtime = CONFIGURATIONS["magentic"], InProcessRuntime()
+    runtime.start()
+    with Wire(wanted.script) as wire:
+        app = wanted.make(service(wire))
+        with install_ce(app, engine=engine):
+            for name in PEOPLE:
+                result = await app.invoke(task=f"What of {name}?", runtime=runtime)
+                await result.get(timeout=20)
+            await runtime.stop_when_idle()
+    assert sorted(stored.people_in(PEOPLE)) == [[name] for name in PEOPLE]
+    assert len({len(stored.turns(each.session_id)) for each in stored.sessions()}) == 1

@@ -69,12 +69,12 @@ async def test_what_must_stay_is_over_the_budget() -> None:
     assert result.report.degradations == [OVER]
     await engine.commit_assistant_message("s", answer("yes"))
     assert await errors(engine) == [(OVER, "must_exceeded_budget")]
-    assert heard == ["must_exceeded_budget"]
     [stored] = await engine.list_reports("s")
     assert stored.degradations == [OVER]
     await engine.prepare_turn("s", user("short?"))
     assert (await engine.list_reports("s"))[-1].degradations == []
     await engine.close()
+    assert heard == ["must_exceeded_budget"]
 
 
 @pytest.mark.req("A-25")
