@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from ce_engine.ports.redaction import RedactResult
+from ce_engine.text.redaction.labelled import LABELLED
+from ce_engine.text.redaction.passwords import PASSWORDS, several_words
 from ce_engine.text.redaction.patterns import TOKENS
 from ce_engine.text.redaction.plain_form import readable
 
@@ -20,10 +22,41 @@ _LAST_DIGITS = re.compile(r"[+(]?[0-9](?:[ .\-/()_]{0,3}[0-9])*[\s.\-/()_]{0,3}\
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}KEY-----(?P<value>[^-]*)\Z")
 _OF_A_URL = re.compile(r"://[^\s/@:]*:(?P<value>(?![0-9]{1,5}\Z)[^\s/@]+)\Z")
 _LAST_WORD = re.compile(r"[!-~]+\Z")
-_AFTER_LABEL = re.compile(
-    r"(?:passw\w*|passwd|pwd|passphrase|secret|token|api[ _\-]?key|contraseña|mot de passe|senha|пароль|"
-    r"密码|口令|密钥|パスワード|비밀번호)[\"'”」』]?(?:[ ]?[:=：]|[ ]is|[ ]?(?:是|为|は|는|은))[ ]?[\"'“「『]?(?P<value>\S+)\Z",
-    re.IGNORECASE,
+_LONG, _SHORT = (
+    "|".join(
+        re.escape(word)
+        for rule in (*PASSWORDS, *LABELLED)
+        for word in rule.words
+        if rule.rule != "seed_phrase"
+        and word not in {"key", "token"}
+        and (len(word) > 4) is is_long
+    )
+    for is_long in (True, False)
+)
+_LABEL = (
+    rf"(?:passw\w*|token|(?:api|access|secret|private|signing|master)[ _\-]?key|{_LONG}|(?<![^\W_])(?:{_SHORT}))"
+    r"(?:[ _\-](?:confirmation|confirm|repeat|again|phrase))?"
+)
+_SEED = (
+    "(?:"
+    + "|".join(w for rule in PASSWORDS if rule.rule == "seed_phrase" for w in rule.words)
+    + ")"
+)
+_LED = (
+    r"[ ]?[\\\"'`”’」』】]{0,3}\*{0,2}[ \t]{0,2}(?:(?::=|=>|->|[:：=＝>→]|[-–—](?=[ ]))"
+    r"|(?:is|was|equals|ist|lautet|es|está|est|é|è|to|jest|är|er|on|olarak|adalah|là)(?![^\W_])[ ]?:?"
+    r"|(?:是|为|為|は|が|은|는|이|가)[:：]?)[ \t]{0,8}\*{0,2}"
+)
+_QUOTED = r"\\{0,3}[\"'`](?P<quoted>[^\"'`\n]{1,200})|[“‘「『«](?P<framed>[^”’」』»\n]{1,200})"
+_AFTER_LABEL = tuple(
+    re.compile(rf"(?i:{label})\Z")
+    for label in (
+        rf"{_LABEL}{_LED}(?:{_QUOTED}|[\"'`“‘「『«]?(?P<run>(?!\[[A-Z])\S+))",
+        rf"{_LABEL}{_LED}(?P<words>[^\n\"'`<>{{}}()\[\]|;,，。；]{{1,120}})",
+        rf"--[a-z0-9\-]*{_LABEL}[ ]{{1,2}}(?:{_QUOTED}|(?P<run>(?!\[[A-Z])\S+))",
+        rf"{_SEED}(?: phrase)?{_LED}[\"'`“‘「『«]?(?P<seed>[a-z]{{1,8}}(?:[ ,\n]{{1,3}}[a-z]{{1,8}}){{1,23}}[ ,\n]{{0,3}})",
+        r"(?:authorization|cookie)[\"'`]?[ ]?[:=][ ]?[\"'`]?(?:(?:basic|bearer|digest)[ ])?(?P<header>\S+)",
+    )
 )
 _LEAST_DIGITS = 4
 _LEAST_KEY = 8
@@ -41,8 +74,8 @@ def without_open_end(text: str) -> tuple[str, int]:
     """Return a text, redacted, without the value that its end may be the beginning of; and how many that are.
 
     Taken out are at its end four digits or more, in any grouping; a mail address without its end; the
-    beginning of a vendor's key; what stands behind the label of a password or key, or behind the user of a URL;
-    and a private key that has just begun.
+    beginning of a vendor's key; what stands behind the label of a password, a key or a wallet's words, in every
+    language in which a whole one is known, or behind the user of a URL; and a private key that has just begun.
     """
     if text.endswith("]"):  # a placeholder: what was there is known
         return text, 0
@@ -54,9 +87,12 @@ def without_open_end(text: str) -> tuple[str, int]:
 
 def _open_end(view: str) -> int | None:
     """Where what the text's end may be the beginning of begins."""
-    labelled = _AFTER_LABEL.search(view)
-    if labelled is not None:
-        return labelled.start("value")
+    for pattern in _AFTER_LABEL:
+        labelled = pattern.search(view)
+        if labelled is not None and (
+            labelled.lastgroup != "words" or several_words(labelled["words"], 2)
+        ):
+            return labelled.start(labelled.lastgroup or 0)
     digits = _LAST_DIGITS.search(view)
     if digits is not None and sum(sign.isdigit() for sign in digits[0]) >= _LEAST_DIGITS:
         return digits.start()
