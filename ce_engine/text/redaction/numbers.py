@@ -29,9 +29,19 @@ class Number(NamedTuple):
     pattern: re.Pattern[str]
 
     @property
-    def checked(self) -> bool:
+    def is_checked(self) -> bool:
         """Whether it has check digits: then `_` parts it from the words of a file's name."""
         return self.accept in (_identity, _bank_card)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is what it is wherever it stands: it has a date and a check digit in it."""
+        return self.accept is _identity
+
+    @property
+    def may_be_a_segment(self) -> bool:
+        """Whether it may be all of a path's segment; other numbers there are mostly ids."""
+        return self.accept is _bank_card or self.rule == "phone_cn_mobile"
 
 
 _NEXT_DIGIT = r"(?:[ .\-_/()（）]{0,3}[0-9])"
@@ -46,6 +56,13 @@ _UNIT = re.compile(
     r"\*+[A-Za-z0-9(]|[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])"
     r"|[ ](?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]+[0-9]"  # a size in a listing of files
 )
+_SEGMENT_END = re.compile(r"(?P<kind>\.[A-Za-z]{2,5})?(?=[/?#\s\"'`<>()\[\],;:，。；、]|\Z)")
+_MOST_IN_A_SEGMENT = 16
+"""Digits: ids of databases have more."""
+_OF_SOMEBODY = re.compile(
+    r"(?i)(?<![a-z])(?:u|users?|members?|customers?|clients?|patients?|contacts?|phones?|tel|mobiles?|cards?|c|sms|call)/\Z"
+)
+"""The segment of a path before the number of somebody's; a number behind another one is mostly the id of a run."""
 _CALL = re.compile(r"(?:[A-Za-z0-9_]\(|(?:sha|md)[0-9]{1,3}:)\Z")  # seed(348932549825235)
 _ASKED_TO_CALL = re.compile(
     r"(?<![a-z_])(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|fax|whatsapp|"
@@ -79,21 +96,34 @@ _PAID_CHINESE = re.compile("订单|流水|交易|发票")
 _PEOPLE = words("user member login account customer wechat")
 
 
-def stands_alone(text: str, start: int, end: int, *, checked: bool = False) -> bool:
+def stands_alone(text: str, start: int, end: int, rule: Number) -> bool:
     """Say whether a number is no part of a longer number, word, path, amount or identifier."""
     before, further = text[start - 1 : start], text[start - 2 : start - 1] if start > 1 else ""
     after, next_digit = text[end : end + 1], text[end + 1 : end + 2].isdigit()
-    if _glued(before, checked) or before in _MONEY or _glued(after, checked):
+    is_segment = rule.may_be_a_segment and _is_segment(text, start, end)
+    if _glued(before, rule.is_checked or is_segment) or before in _MONEY:
+        return False
+    if _glued(after, rule.is_checked):
         return False
     if (after in {".", "-"} and next_digit) or (before == "." and further.isdigit()):
         return False
     if before == "-" and (
         further in _SIGN_BEFORE or _IDENTIFIER.search(text, max(0, start - 40), start)
     ):
-        return False
+        return rule.is_sure
     if before == "/" and (_in_word(further) or further in {"-", "."}):
-        return _ANOTHER_PHONE.search(text, max(0, start - 12), start) is not None
+        is_another_phone = _ANOTHER_PHONE.search(text, max(0, start - 12), start) is not None
+        return rule.is_sure or is_segment or is_another_phone
     return _HEX_AFTER.match(text, end) is None
+
+
+def _is_segment(text: str, start: int, end: int) -> bool:
+    """Say whether a number in one run fills a segment of a path that is somebody's, or ends a file's name."""
+    if not text[start:end].isdigit() or end - start > _MOST_IN_A_SEGMENT:
+        return False
+    ending = _SEGMENT_END.match(text, end)
+    is_somebodys = _OF_SOMEBODY.search(text, max(0, start - 12), start) is not None
+    return ending is not None and (is_somebodys or ending["kind"] is not None)
 
 
 def _in_word(sign: str) -> bool:

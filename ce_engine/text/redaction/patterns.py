@@ -314,12 +314,16 @@ SIGNED_HEADERS = (
 
 # Mail
 
-_LOCAL_PART = re.compile(r"[A-Za-z0-9._%+'\-]{1,64}\Z")
+_LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"
+"""Of scripts that part words: in Chinese a word before an address would be taken for a part of it."""
+_LOCAL_PART = re.compile(rf"[{_LETTERS}0-9._%+'\-]{{1,64}}\Z")
 _DOMAIN = re.compile(
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,8}"
-    r"(?:xn--[A-Za-z0-9]{2,59}|[A-Za-z]{2,24})(?![A-Za-z0-9])"
+    rf"(?:[{_LETTERS}0-9](?:[{_LETTERS}0-9\-]{{0,61}}[{_LETTERS}0-9])?\.){{1,8}}"
+    rf"(?:xn--[A-Za-z0-9]{{2,59}}|[{_LETTERS}]{{2,24}})(?![{_LETTERS}0-9])"
 )
-MAIL_SIGN = re.compile(r"(?<=[A-Za-z0-9._%+'\-])@(?=[A-Za-z0-9][A-Za-z0-9\-]{0,62}\.)")
+MAIL_SIGN = re.compile(
+    rf"(?<=[{_LETTERS}0-9._%+'\-])@(?=[{_LETTERS}0-9][{_LETTERS}0-9\-]{{0,62}}\.)"
+)
 """Where `mail_at` is worth a look."""
 _URL_USER = re.compile(r"://(?:[^\s/@]{0,64}:)?\Z")
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+\.")

@@ -293,8 +293,7 @@ def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[SensitiveSp
     while match := _first(rule.pattern, text, at, stop):
         start, end = match.span()
         digits = _NO_DIGITS.sub("", match[0])
-        alone = stands_alone(text, start, end, checked=rule.checked)
-        if alone and rule.accept(text, start, end, digits):
+        if stands_alone(text, start, end, rule) and rule.accept(text, start, end, digits):
             yield SensitiveSpan(start, end, rule.label, rule.rule)
             at = end
         else:

@@ -169,6 +169,15 @@ FOUND = [
     ("STUDENT_ID", "20231234", "Student ID: {}"),
     ("STUDENT_ID", "U2023-12345", '{{"studentId": "{}"}}'),
     ("IP", "91.2.3.4", "login from {} at 10:02"),
+    ("ID_CARD", "11010519491231002X", "s3://scans/{}/front.jpg"),
+    ("ID_CARD", "11010519491231002X", "ID-{}"),
+    ("CARD", "4111111111111111", "https://shop.example/cards/{}"),
+    ("PHONE", "13912345678", "GET /users/{}/orders?page=2"),
+    ("PHONE", "13912345678", "/tmp/{}.csv"),
+    ("PHONE", "13912345678", "张三_{}.pdf"),
+    ("EMAIL", "jörg.müller@example.com", "an {} bitte"),
+    ("EMAIL", "info@müller.de", "an {}, bitte"),
+    ("EMAIL", "иван@почта.рф", "пиши на {}"),
 ]
 
 LEFT = [
@@ -190,6 +199,8 @@ LEFT = [
     '{"size": 13958643712}',
     "-rw-r--r-- 1 root root 13958643712 Nov 21 10:02 disk.img",
     "https://example.com/runs/13912345678/jobs",
+    "https://item.shop.example/100012043978.html, /status/1593847562018263040, mmexport1512345678901.jpg",
+    "order_13912345678, /orders/13912345678/items, INV-4111111111111111",
     "epoch_ms 1700000000000, ns 1700000000000000000",
     "0.4111111111111111 and 1.13912345678e-05",
     "sha256:4111111111111111411111111111111141111111111111114111111111111111",
