@@ -25,7 +25,33 @@ _REDIS = ("redis", "rediss")
 _PORT = 6379
 PREFIX = "ce"
 """What the keys in a Redis server begin with."""
-_SECRET = re.compile(r"(?i)((?:^|&)[a-z_]*(?:pass|secret|scram)[a-z_]*=)[^&]*")
+_OPTION = re.compile(r"([^&=]*)=[^&]*")
+_SHOWN = frozenset(
+    [
+        "prefix",
+        "expire",
+        "ca_certs",
+        "certfile",
+        "keyfile",
+        "sslmode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+        "sslcrl",
+        "sslnegotiation",
+        "options",
+        "connect_timeout",
+        "application_name",
+        "target_session_attrs",
+        "tcp_user_timeout",
+        "keepalives",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+    ]
+)
+"""Options whose values no password is written to: one that nobody knows may be a password's."""
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
@@ -148,5 +174,5 @@ def masked(url: str) -> str:
     user, colon, _ = credentials.partition(":")
     if ":" in user:
         return f"{scheme}://***@{host}"
-    options = _SECRET.sub(r"\1***", options)
+    options = _OPTION.sub(lambda each: each[0] if each[1] in _SHOWN else f"{each[1]}=***", options)
     return f"{scheme}://{user}{':***' if colon else ''}{at}{host}{question}{options}"

@@ -6,7 +6,10 @@ import asyncio
 import random
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores.base import SEALED_BY
 from ce_engine.stores.documents.redis import RedisStore, pages, shelf
+from ce_engine.stores.documents.redis import store as redis_store
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.owner_settings import owner_of
@@ -82,6 +86,35 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_forever() -> None
             with pytest.raises(StoreUnavailableError, match="does not answer"):
                 await call
         await store.close()
+
+
+async def test_an_answer_without_an_end_does_not_keep_a_store_from_closing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A time limit of a socket counts for each part of an answer."""
+    monkeypatch.setattr(redis_store, "_LAST_WORDS_S", 0.5)
+
+    def drip(connection: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection.sendall(b"+")
+                sleep(0.01)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    Thread(target=drip, args=(server.accept()[0],), daemon=True).start()
+
+        Thread(target=serve, daemon=True).start()
+        store = RedisStore(f"redis://127.0.0.1:{server.getsockname()[1]}", timeout_s=0.2)
+        reading = asyncio.ensure_future(store.version(SCOPE))
+        await asyncio.sleep(0.5)
+        assert not reading.done()
+        await asyncio.wait_for(store.close(), 20)
+        with pytest.raises(StoreUnavailableError):
+            await reading
 
 
 def test_an_engine_goes_on_without_its_server_and_stores_later(server: Server) -> None:

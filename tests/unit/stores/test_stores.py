@@ -214,6 +214,12 @@ def test_a_password_is_not_repeated(url: str) -> None:
         "postgresql:///db?host=/run&password=pass-word",
         "postgresql:///db?oauth_client_secret=pass-word&scram_client_key=pass-word",
         "redis:///0?password=pass-word",
+        "redis://host/0?%70assword=pass-word",
+        "redis://host/0?x=1;password=pass-word",
+        *(
+            f"redis://host/0?prefix=a&{name}=pass-word"
+            for name in ("pwd", "auth", "token", "credential")
+        ),
     ],
 )
 def test_a_password_without_a_host_is_masked(url: str) -> None:

@@ -48,9 +48,9 @@ _DELETE_IF = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KE
 class Link:
     """The connection that one thread works with; it is made with the first command.
 
-    A command waits at most `timeout_s` for a connection and as long for an answer, and is repeated once
-    where the connection was lost. While the server is away, what has waited longer than that for its
-    turn is refused at once.
+    A command waits at most `timeout_s` for a connection and as long for each part of an answer, and is repeated
+    once where the connection was lost. While the server is away, what has waited longer than that for its
+    turn is refused at once. What a server without end answers is ended by `interrupt`.
     """
 
     def __init__(self, place: Place, timeout_s: float) -> None:
@@ -58,6 +58,7 @@ class Link:
         self._timeout_s = timeout_s
         self._client: Redis | None = None
         self._away = ""
+        self._is_interrupted = False
 
     def run(self, work: Callable[[Redis], T], *, of_one: bool = False) -> T:
         """The answer to one command, or to several at once, which may be repeated.
@@ -73,8 +74,12 @@ class Link:
                 if is_lost or isinstance(error, exceptions.TimeoutError):
                     self.close()
                     self._away = str(failure)
-                if is_last or not is_lost:
+                if is_last or not is_lost or self._is_interrupted:
                     raise failure from None
+            except Exception:
+                if self._is_interrupted:  # the client's own parts fell away under it
+                    raise StoreUnavailableError(self._away) from None
+                raise
             else:
                 self._away = ""
                 return answer
@@ -86,7 +91,7 @@ class Link:
         Raises:
             StoreUnavailableError: it has.
         """
-        if self._away and monotonic() > deadline:
+        if self._away and (self._is_interrupted or monotonic() > deadline):
             raise StoreUnavailableError(self._away)
 
     def texts(self, key: str, start: int = 0) -> list[bytes]:
@@ -191,6 +196,14 @@ class Link:
                 client_name="ce-integrations",
             )
         return self._client
+
+    def interrupt(self) -> None:
+        """End what the connection does just now, from another thread, and what is handed over yet: nobody waits for it."""
+        self._is_interrupted = True
+        self._away = self._away or f"the store on the Redis server {self.place.server} was closed"
+        client = self._client
+        if client is not None:
+            client.connection_pool.disconnect(inuse_connections=True)
 
     def close(self) -> None:
         """Let go of the connection; the next command makes a new one."""

@@ -9,6 +9,7 @@ from weakref import finalize
 
 from ce_engine.errors import ConfigError, FileDamagedError, StoreUnavailableError
 from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.runtime.waiting import settled
 from ce_engine.schema.events import ContentCheck
 from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import PutResult
@@ -38,6 +39,8 @@ _READERS = 3
 _PURGE_S = 30.0
 """How long a purge waits for the server to write its files anew."""
 _LAST_WORDS_S = 5.0
+_INTERRUPTED_S = 0.2
+"""What ends soon when its connection is shut; a thread that does not is left behind."""
 """How long an exiting interpreter waits for writes that were accepted."""
 
 _NO_SECRET = (
@@ -110,7 +113,8 @@ class RedisStore(DocumentStore):
         )
 
     def _new_links(self) -> list[Link]:
-        return [Link(self._place, self._timeout_s) for _ in range(2 + _READERS)]
+        self._links = [Link(self._place, self._timeout_s) for _ in range(2 + _READERS)]
+        return self._links
 
     @property
     def url(self) -> str:
@@ -241,9 +245,14 @@ class RedisStore(DocumentStore):
         return await self._run(self._readers, weaknesses)
 
     async def close(self) -> None:
-        for lane in (self._lookups, self._readers, self._writer):
-            for end in lane.stop():
-                await outcome(end)
+        lanes = self._lookups, self._readers, self._writer
+        ends = [end for lane in lanes for end in lane.stop()]
+        until = monotonic() + _LAST_WORDS_S
+        for end in ends:
+            if not await settled(end, max(0.0, until - monotonic())):
+                for link in self._links:
+                    link.interrupt()
+                await settled(end, _INTERRUPTED_S)
 
     async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         def work(link: Link) -> T:
