@@ -166,7 +166,9 @@ class _State:
 
     def deepen(self, line: MessageLine, target: int, ceiling: int, depth: Depth) -> None:
         past = [p for p, group in enumerate(self.groups) if group.past]
-        self._drop_past(past[: len(past) - self._newest(past, depth.newest)], target)
+        older = past[: len(past) - self._newest(past, depth.newest)]
+        task = task_above(self.groups, past[len(older)]) if len(older) < len(past) else None
+        self._drop_past([p for p in older if p != task], target)
         if depth.tail is not None:
             self._drop_talk([p for p in past if p not in self.dropped], depth.tail)
         current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))

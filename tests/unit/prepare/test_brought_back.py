@@ -479,3 +479,7 @@ def test_a_question_of_an_agent_goes_out_behind_the_answer_before_it(
             text = NOTE * draw.randint(2, 16)
             agent.use(f"c{n}", "get_statement", {"flat": n}, {"flat": n, "text": text})
         agent.answer(f"She has to pay {n}3.50 euros by the statement of her flat.")
+    for before, now in pairwise(agent.sent):
+        assert now[1][0] == "user"
+        if set(before) <= set(now):
+            assert now[: len(before)] == before, "nothing is put in above what stood there"
