@@ -35,6 +35,7 @@ _Refs = list[str | Annotated[list[str | int], AfterValidator(_part)]]
 _Pin = (
     Annotated[tuple[str, _Refs], _FromList]
     | Annotated[tuple[str, _Refs, list[list[str]]], _FromList]
+    | Annotated[tuple[str, _Refs, list[list[str]], int], _FromList]
 )
 
 

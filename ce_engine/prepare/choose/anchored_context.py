@@ -17,7 +17,8 @@ Ref = tuple[str, tuple[int, ...]]
 class Pin:
     """A text that stands before a message of the line, and what it renders.
 
-    It says that `steps` of its turn are left out: of each the evidence of its results.
+    It says that `steps` of its turn are left out: of each the evidence of its results. As it went out, its live values
+    took `live` tokens more than their placeholders: it keeps them, or the prefix would end.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Pin:
     refs: tuple[Ref, ...]
     evidence_ids: tuple[str, ...] = ()
     steps: tuple[tuple[str, ...], ...] = ()
+    live: int = 0
 
     @property
     def before(self) -> str:

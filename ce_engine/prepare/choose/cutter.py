@@ -98,7 +98,9 @@ class Cutter:
             }
         if all(pin.locale == self.config.locale for pin in line_pins.values()):
             count = self.sources.count
-            self.held.costs = {name: count(pin.before) + FRAMING for name, pin in line_pins.items()}
+            self.held.costs = {
+                name: count(pin.before) + pin.live + FRAMING for name, pin in line_pins.items()
+            }
             self.held.pins |= line_pins
 
     def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ce_engine.ports.redaction import RestoreResult, SessionRedactor
@@ -19,11 +19,12 @@ from ce_engine.text.tokens.call_tokens import Counter
 
 @dataclass(slots=True)
 class Rehydration:
-    """What live values cost in tokens, in restored messages and elsewhere; and placeholders that go out."""
+    """What live values cost in tokens, in restored messages and elsewhere; placeholders that go out; the steps changed."""
 
     restored: int = 0
     injected: int = 0
     placeholders_sent: int = 0
+    positions: set[int] = field(default_factory=set)
 
 
 def rehydrate(
@@ -61,6 +62,7 @@ def rehydrate(
             done.placeholders_sent += result.unresolved + result.restored
             continue
         plan[position] = fresh
+        done.positions.add(position)
         done.placeholders_sent += result.unresolved
         if isinstance(step, Restore):
             done.restored += cost
@@ -151,10 +153,14 @@ def rehydrated(
     counter: Counter,
     host: Sequence[HostMessage] = (),
 ) -> Rehydration:
-    """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+    """The last change of a plan: live values in what was stored. The count stays an upper bound.
+
+    What stands before earlier questions has room for those that it had.
+    """
     if outcome.unchanged:  # nothing that was stored is in it
         return Rehydration()
-    room = None if budget is None else max(0, budget - outcome.used)
+    kept = sum(pin.live for pin in outcome.pins.values())
+    room = None if budget is None else max(0, budget - outcome.used + kept)
     shorter = outcome.shorter
     counted = {
         item.message_id: item.tokens - (saved_in([item], shorter) if shorter else 0)
@@ -162,7 +168,31 @@ def rehydrated(
         if item.index is None
     }
     done = rehydrate(outcome.plan, redactor, counter, room, counted, host)
-    outcome.used += done.restored + done.injected
+    outcome.used += done.restored + done.injected - kept
     outcome.cut.tokens += done.restored
-    outcome.injected_tokens += done.injected
+    outcome.injected_tokens += done.injected - kept
+    if redactor is not None and outcome.pins:
+        _keep_live(outcome, items, done, redactor, counter)
     return done
+
+
+def _keep_live(
+    outcome: Outcome,
+    items: Sequence[MessageItem],
+    done: Rehydration,
+    redactor: SessionRedactor,
+    counter: Counter,
+) -> None:
+    """Note what live values cost that stand before questions from now on."""
+    message_ids = {item.index: item.message_id for item in items if item.index is not None}
+    for position in done.positions:
+        step = outcome.plan[position]
+        if isinstance(step, Restore):
+            name = step.message.message_id or ""
+        else:
+            name = "" if isinstance(step, Insert | Keep) else message_ids.get(step.index, "")
+        pin = outcome.pins.get(name)
+        if pin is not None:
+            text = pin.before
+            live = counter.text(live_value(redactor, text)) - counter.text(text)
+            outcome.pins[name] = replace(pin, live=max(0, live))

@@ -72,16 +72,14 @@ def document(view: SessionView, evidence_id: str, score: float) -> Candidate:
 
 def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:
     """The pins that an archive names, rendered once more of what is stored."""
-    pins = {
-        anchor: pin_of(
-            [c for ref in refs for c in _pinned(view, ref)],
-            locale,
-            day_of(view, view.log.by_message_id(anchor)),
-            *steps,
-        )
-        for anchor, refs, *steps in archived
-    }
-    return {anchor: pin for anchor, pin in pins.items() if pin is not None}
+    pins: dict[str, Pin] = {}
+    for anchor, refs, *more in archived:
+        steps, live = more[0] if more else (), more[1] if len(more) > 1 else 0
+        candidates = [c for ref in refs for c in _pinned(view, ref)]
+        day = day_of(view, view.log.by_message_id(anchor))
+        if (pin := pin_of(candidates, locale, day, steps)) is not None:
+            pins[anchor] = replace(pin, live=live)
+    return pins
 
 
 def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:

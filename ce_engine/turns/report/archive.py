@@ -182,7 +182,8 @@ def expanded(log: MessageForest, line: Runs) -> list[int]:
 
 def _archived(anchor: str, pin: Pin) -> list[Any]:
     """What a pin is rendered from: the message it stands before, what is in it, and what it says is left out."""
-    return [anchor, _refs(pin), *([pin.steps] if pin.steps else [])]
+    more = [pin.steps, pin.live] if pin.live else [pin.steps] if pin.steps else []
+    return [anchor, _refs(pin), *more]
 
 
 def _refs(pin: Pin) -> list[Any]:

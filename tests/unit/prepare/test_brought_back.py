@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -483,3 +484,22 @@ def test_a_question_of_an_agent_goes_out_behind_the_answer_before_it(
         assert now[1][0] == "user"
         if set(before) <= set(now):
             assert now[: len(before)] == before, "nothing is put in above what stood there"
+
+
+VALUE = re.compile(r"\[(?:PHONE|EMAIL)_[0-9]+\]|\+44 1632 96[0-9]{4}|[a-z]+[0-9]+@mail\.example")
+
+
+@pytest.mark.parametrize("budget", range(700, 1400, 50))
+def test_what_went_out_as_it_was_said_stays_so(budget: int, engine: ContextEngine) -> None:
+    """Live values cost more than their placeholders: where room grew short, a quotation lost them, and the prefix ended."""
+    agent, draw = Agent(engine, budget), random.Random(budget)
+    for n in range(20):
+        agent.ask(f"Who is the owner of P-{n // 3}, and what is owed?")
+        owner = {"phone": f"+44 1632 96{n:04}", "mail": f"ann{n}@mail.example", "note": "x" * 9}
+        record = {"patient": f"P-{n}", "owner": owner, "text": NOTE * draw.randint(0, 6)}
+        agent.use(f"c{n}", "get_record", {"patient": f"P-{n}"}, record)
+        agent.answer(f"The owner of P-{n} owes nothing.")
+    for before, now in pairwise(agent.sent):
+        for (_, old), (_, new) in zip(before, now, strict=False):
+            if VALUE.sub("", old) == VALUE.sub("", new):
+                assert old == new
