@@ -21,6 +21,7 @@ from ce_engine import (
 from ce_engine.audit.places.whereabouts import (
     LEFT_OUT,
     QUOTED,
+    QUOTED_PART,
     SENT,
     SHORTENED,
     Whereabouts,
@@ -63,7 +64,8 @@ def told(engine: ContextEngine) -> tuple[dict[str, Whereabouts], Told]:
             for first, last in stay.stretches:
                 for turn in range(first, last + 1):
                     if not where.lanes or turns[turn - 1].lane in where.lanes:
-                        spread[turn, name] = stay.fate
+                        is_quoted = stay.fate in (QUOTED, QUOTED_PART)  # a replay tells no part
+                        spread[turn, name] = QUOTED if is_quoted else stay.fate
     return found, spread
 
 
