@@ -130,7 +130,7 @@ def test_what_is_no_nearer_names_what_is_as_near_and_leads_there(
     assert found
     for turn, score, link, text, quoted in found:
         assert float(score) > 0
-        assert text in plain(pages.get(link).text)
+        assert " ".join(text.split()) in plain(pages.get(link).text)
         assert not quoted or int(quoted) < turn
     assert any(quoted for *_, quoted in found)
 
