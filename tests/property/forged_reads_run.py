@@ -26,6 +26,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.audit.access import MAX_ID_CHARS
 from ce_engine.testing.host import HostApp, user
 
 
@@ -135,7 +136,10 @@ def run(cases: int, seed: int, stores: Sequence[str]) -> tuple[Counter[str], lis
                 if leaks(answer, scope):
                     faults.append(f"{url.partition(':')[0]}: leak to {scope}: {answer!r:.200}")
                 told = log[before:]
-                if len(told) != 1 or told[0].session_id not in (scope.session_id[:256], "*"):
+                if len(told) != 1 or told[0].session_id not in (
+                    scope.session_id[:MAX_ID_CHARS],
+                    "*",
+                ):
                     faults.append(
                         f"{url.partition(':')[0]}: {len(told)} records of a read by {scope}"
                     )
