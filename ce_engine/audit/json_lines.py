@@ -143,9 +143,12 @@ class JsonLinesAudit:
 
     def _put_old_aside(self, now: datetime | None) -> None:
         """Begin a new file where the first record of this one is older than a file's records may be."""
-        if self._span is None or now is None or not self.path.exists():
+        if self._span is None or now is None:
             return
-        number = self.path.stat().st_ino
+        try:
+            number = self.path.stat().st_ino
+        except FileNotFoundError:  # another process has just put it aside
+            return
         if self._begun[0] != number or self._begun[1] is None:
             self._begun = number, _time_of(self.path, last=False)
         begun = self._begun[1]

@@ -590,7 +590,7 @@ class _Assembly:
             if not text or out.cut.tokens + tokens <= room:
                 break
             if candidates and candidates[-1].priority not in must:
-                candidates.pop()
+                candidates[:] = to_the_point(candidates[:-1])
             elif pin is not None and pin.steps:
                 self.steps_out = []
             elif contexts.keys() - {FACTS} == out.standing.contexts.keys() and all(

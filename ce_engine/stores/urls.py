@@ -25,7 +25,7 @@ _REDIS = ("redis", "rediss")
 _PORT = 6379
 PREFIX = "ce"
 """What the keys in a Redis server begin with."""
-_OPTION = re.compile(r"([^&=]*)=[^&]*")
+_OPTION = re.compile(r"([^&=]*)=([^&]*)")
 _SHOWN = frozenset(
     [
         "prefix",
@@ -160,6 +160,10 @@ def sqlite_path(url: str) -> Path:
     return Path(path).absolute()
 
 
+def _is_shown(name: str, value: str) -> bool:
+    return name in _SHOWN and (name == "options" or not {";", "="} & {*value})
+
+
 def masked(url: str) -> str:
     """The URL without what may be a password, in front of the host or among the options."""
     scheme, mark, rest = url.partition("://")
@@ -174,5 +178,7 @@ def masked(url: str) -> str:
     user, colon, _ = credentials.partition(":")
     if ":" in user:
         return f"{scheme}://***@{host}"
-    options = _OPTION.sub(lambda each: each[0] if each[1] in _SHOWN else f"{each[1]}=***", options)
+    options = _OPTION.sub(
+        lambda each: each[0] if _is_shown(*each.groups()) else f"{each[1]}=***", options
+    )
     return f"{scheme}://{user}{':***' if colon else ''}{at}{host}{question}{options}"

@@ -168,7 +168,7 @@ class _State:
         past = [p for p, group in enumerate(self.groups) if group.past]
         older = past[: len(past) - self._newest(past, depth.newest)]
         task = task_above(self.groups, past[len(older)]) if len(older) < len(past) else None
-        self._drop_past([p for p in older if p != task], target)
+        self._drop_past(older, target, task)
         if depth.tail is not None:
             self._drop_talk([p for p in past if p not in self.dropped], depth.tail)
         current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))
@@ -190,11 +190,13 @@ class _State:
         follows = bool(past) and past[-1] + 2 < len(self.groups)
         return 0 if follows else sum(cost <= tokens for cost in costs)
 
-    def _drop_past(self, past: Sequence[int], target: int) -> None:
+    def _drop_past(self, past: Sequence[int], target: int, task: int | None) -> None:
+        """Let groups go to the first turn with which the rest fits; not the `task` of what stays behind them."""
         for position in past:
             if self.tokens <= target and self.groups[position].begins_turn:
                 return
-            self.drop(position)
+            if position != task:
+                self.drop(position)
 
     def _drop_talk(self, past: Sequence[int], tail: int) -> None:
         """Let older turns go down to `tail` tokens, not the newest, nor one that used tools and what follows.

@@ -365,11 +365,11 @@ def spans_of(text: str, positions: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def some_of(text: str, positions: Sequence[int]) -> str:
-    """These sentences of a text, as one."""
+    """These sentences of a text, as one; what another release counted beyond the last one is not there."""
     sentences = _sentences(text)
     parts: list[str] = []
     previous = -1
-    for position in positions:
+    for position in (each for each in positions if each < len(sentences)):
         if position != previous + 1:
             parts.append("… ")
         parts.append(sentences[position])

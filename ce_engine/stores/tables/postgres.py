@@ -36,8 +36,9 @@ _LOCK_SCHEMA = (
     "SELECT pg_advisory_xact_lock(hashtextextended('ce_revision ' || current_schema(), 0))"
 )
 _COMMENT = (
-    "SELECT obj_description(oid, 'pg_class') FROM pg_catalog.pg_class "
-    "WHERE relname = 'ce_revision' AND relnamespace = current_schema()::regnamespace"
+    "SELECT obj_description(c.oid, 'pg_class'), quote_ident(n.nspname) FROM pg_catalog.pg_class c "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.relname = 'ce_revision' AND n.nspname = current_schema()"
 )
 _MADE_WITH = "ce-integrations: made with the secret of mark "
 """Begins the comment on a store's table that tells with which `CE_SECRET` it was made."""
@@ -136,11 +137,11 @@ class PostgresDatabase:
                 for statement in (*_OPEN_TURNS, *UNSAMPLED):
                     connection.exec_driver_sql(statement)
                 connection.execute(insert(tables.revisions), {"version_num": HEAD})
+                connection.exec_driver_sql(_comment_on("ce_revision", secret.mark()))
             else:
                 from ce_engine.stores.tables.migrations.upgrade import upgrade  # noqa: PLC0415
 
                 upgrade(connection)
-            connection.exec_driver_sql(_comment_on(secret.mark()))
         connection.commit()
 
     def _is_current(self, connection: Connection) -> bool:
@@ -157,12 +158,13 @@ class PostgresDatabase:
 
     def _check_secret(self, connection: Connection) -> None:
         """What this host wrote with another one, all others would take for forged."""
-        comment, own = connection.exec_driver_sql(_COMMENT).scalar() or "", secret.mark()
+        row, own = connection.exec_driver_sql(_COMMENT).first(), secret.mark()
+        comment, schema = (row[0] or "", row[1]) if row is not None else ("", "")
         if own and comment.startswith(_MADE_WITH) and comment != _MADE_WITH + own:
             raise StoreUnavailableError(
                 f"the store in {self.place} was made with another {secret.VARIABLE} than this process has. Set it to "
                 "the same text on all hosts. If the old one is lost, what was recorded with it cannot be verified any "
-                f"more; to go on with this one, run: {_comment_on(own)}"
+                f"more; to go on with this one, run: {_comment_on(f'{schema}.ce_revision', own)}"
             )
 
     def limit(self, connection: Connection, *, is_long: bool = False) -> None:
@@ -286,8 +288,8 @@ def _do_nothing(clause: Any, compiler: Any, **options: Any) -> str:
     return text
 
 
-def _comment_on(mark: str) -> str:
-    return f"COMMENT ON TABLE ce_revision IS '{_MADE_WITH}{mark}'"
+def _comment_on(table: str, mark: str) -> str:
+    return f"COMMENT ON TABLE {table} IS '{_MADE_WITH}{mark}'"
 
 
 def _orig(error: BaseException) -> Any:

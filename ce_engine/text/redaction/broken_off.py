@@ -22,19 +22,17 @@ _LAST_DIGITS = re.compile(r"[+(]?[0-9](?:[ .\-/()_]{0,3}[0-9])*[\s.\-/()_]{0,3}\
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}KEY-----(?P<value>[^-]*)\Z")
 _OF_A_URL = re.compile(r"://[^\s/@:]*:(?P<value>(?![0-9]{1,5}\Z)[^\s/@]+)\Z")
 _LAST_WORD = re.compile(r"[!-~]+\Z")
-_LONG, _SHORT = (
-    "|".join(
-        re.escape(word)
-        for rule in (*PASSWORDS, *LABELLED)
-        for word in rule.words
-        if rule.rule != "seed_phrase"
-        and word not in {"key", "token"}
-        and (len(word) > 4) is is_long
-    )
-    for is_long in (True, False)
-)
+_WORDS = [
+    word
+    for rule in (*PASSWORDS, *LABELLED)
+    for word in rule.words
+    if rule.rule != "seed_phrase" and word not in {"key", "token"}
+]
+_ABBREVIATIONS = [word for word in _WORDS if word.isascii() and len(word) < 4 and word != "pwd"]
+_NAMES = [word for word in _WORDS if word not in _ABBREVIATIONS]
 _LABEL = (
-    rf"(?:passw\w*|token|(?:api|access|secret|private|signing|master)[ _\-]?key|{_LONG}|(?<![^\W_])(?:{_SHORT}))"
+    r"(?:passw\w*|token|(?:api|access|secret|private|signing|master)[ _\-]?key"
+    rf"|{'|'.join(map(re.escape, _NAMES))}|(?<![^\W_])(?:{'|'.join(_ABBREVIATIONS)}))"
     r"(?:[ _\-](?:confirmation|confirm|repeat|again|phrase))?"
 )
 _SEED = (
@@ -87,12 +85,9 @@ def without_open_end(text: str) -> tuple[str, int]:
 
 def _open_end(view: str) -> int | None:
     """Where what the text's end may be the beginning of begins."""
-    for pattern in _AFTER_LABEL:
-        labelled = pattern.search(view)
-        if labelled is not None and (
-            labelled.lastgroup != "words" or several_words(labelled["words"], 2)
-        ):
-            return labelled.start(labelled.lastgroup or 0)
+    starts = [start for pattern in _AFTER_LABEL if (start := _behind(pattern, view)) is not None]
+    if starts:
+        return min(starts)
     digits = _LAST_DIGITS.search(view)
     if digits is not None and sum(sign.isdigit() for sign in digits[0]) >= _LEAST_DIGITS:
         return digits.start()
@@ -101,6 +96,17 @@ def _open_end(view: str) -> int | None:
         return word.start()
     hidden = _PRIVATE_KEY.search(view) or _OF_A_URL.search(view)
     return hidden.start("value") if hidden is not None else None
+
+
+def _behind(label: re.Pattern[str], view: str) -> int | None:
+    """Where the value begins that stands behind a label, and ends with the text."""
+    at = 0
+    while (match := label.search(view, at)) is not None:
+        name = match.lastgroup or ""
+        if name != "words" or several_words(match[name], 2):
+            return match.start(name)
+        at = match.start() + 1
+    return None
 
 
 def _may_go_on(word: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ce_engine.prepare.compose.render import Locale
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.stored_report import readable
@@ -23,7 +25,9 @@ def follow(view: SessionView, turn: TurnRow, locale: Locale) -> None:
         return
     gone_pins = archive.get("gone_pins", ())
     stay = [pin for pin in archive.get("pins", ()) if pin[0] not in gone_pins]
-    view.pin(turn.lane, pins_again(view, [*stay, *archive.get("new_pins", ())], locale))
+    pins = pins_again(view, [*stay, *archive.get("new_pins", ())], locale)
+    # The live values are the other process's: here placeholders go out.
+    view.pin(turn.lane, {anchor: replace(pin, live=0) for anchor, pin in pins.items()})
     if archive.get("by_hand"):
         count, newest = archive.get("evidence", (0, ""))
         names = list(view.evidence)

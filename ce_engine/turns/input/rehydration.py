@@ -27,6 +27,9 @@ class Rehydration:
     positions: set[int] = field(default_factory=set)
 
 
+_NOTHING: Mapping[int, int] = {}
+
+
 def rehydrate(
     plan: list[Step],
     redactor: SessionRedactor | None,
@@ -34,6 +37,7 @@ def rehydrate(
     room: int | None,
     counted: Mapping[str, int],
     host: Sequence[HostMessage] = (),
+    kept: Mapping[int, int] = _NOTHING,
 ) -> Rehydration:
     """Put live values into the steps of a finished plan, in place; what is stored is not changed.
 
@@ -45,10 +49,14 @@ def rehydrate(
             placeholders. `None` is no limit.
         counted: tokens that restored messages were counted with, by message id.
         host: the messages that steps name. One that spells a placeholder out gets no live value.
+        kept: tokens of `room` that are for one step's live values, by its position.
     """
-    done = Rehydration()
+    done, whole = Rehydration(), room
+    later = sum(kept.values())
     for position, planned in enumerate(plan):
         step = planned
+        later -= kept.get(position, 0)
+        room = None if whole is None else whole - later
         if isinstance(step, Keep) or redactor is None or _spells(step, host, redactor):
             continue
         if isinstance(step, Restore) and step.message.tool_calls:
@@ -159,40 +167,39 @@ def rehydrated(
     """
     if outcome.unchanged:  # nothing that was stored is in it
         return Rehydration()
-    kept = sum(pin.live for pin in outcome.pins.values())
-    room = None if budget is None else max(0, budget - outcome.used + kept)
+    anchors = _anchors(outcome, items)
+    kept = {position: outcome.pins[anchor].live for position, anchor in anchors.items()}
+    total = sum(pin.live for pin in outcome.pins.values())
+    room = None if budget is None else max(0, budget - outcome.used + total)
     shorter = outcome.shorter
     counted = {
         item.message_id: item.tokens - (saved_in([item], shorter) if shorter else 0)
         for item in items
         if item.index is None
     }
-    done = rehydrate(outcome.plan, redactor, counter, room, counted, host)
-    outcome.used += done.restored + done.injected - kept
+    done = rehydrate(outcome.plan, redactor, counter, room, counted, host, kept)
+    outcome.used += done.restored + done.injected - total
     outcome.cut.tokens += done.restored
-    outcome.injected_tokens += done.injected - kept
-    if redactor is not None and outcome.pins:
-        _keep_live(outcome, items, done, redactor, counter)
+    outcome.injected_tokens += done.injected - total
+    for position in done.positions & anchors.keys():
+        name = anchors[position]
+        text = outcome.pins[name].before
+        live = counter.text(live_value(redactor, text)) - counter.text(text)
+        outcome.pins[name] = replace(outcome.pins[name], live=max(0, live))
     return done
 
 
-def _keep_live(
-    outcome: Outcome,
-    items: Sequence[MessageItem],
-    done: Rehydration,
-    redactor: SessionRedactor,
-    counter: Counter,
-) -> None:
-    """Note what live values cost that stand before questions from now on."""
+def _anchors(outcome: Outcome, items: Sequence[MessageItem]) -> dict[int, str]:
+    """The steps that have a pin before their message, by their positions in the plan."""
+    if not outcome.pins:
+        return {}
     message_ids = {item.index: item.message_id for item in items if item.index is not None}
-    for position in done.positions:
-        step = outcome.plan[position]
+    anchors: dict[int, str] = {}
+    for position, step in enumerate(outcome.plan):
         if isinstance(step, Restore):
             name = step.message.message_id or ""
         else:
-            name = "" if isinstance(step, Insert | Keep) else message_ids.get(step.index, "")
-        pin = outcome.pins.get(name)
-        if pin is not None:
-            text = pin.before
-            live = counter.text(live_value(redactor, text)) - counter.text(text)
-            outcome.pins[name] = replace(pin, live=max(0, live))
+            name = message_ids.get(step.index, "") if isinstance(step, Extend | Shorten) else ""
+        if name in outcome.pins:
+            anchors[position] = name
+    return anchors

@@ -499,7 +499,13 @@ def test_what_went_out_as_it_was_said_stays_so(budget: int, engine: ContextEngin
         record = {"patient": f"P-{n}", "owner": owner, "text": NOTE * draw.randint(0, 6)}
         agent.use(f"c{n}", "get_record", {"patient": f"P-{n}"}, record)
         agent.answer(f"The owner of P-{n} owes nothing.")
-    for before, now in pairwise(agent.sent):
-        for (_, old), (_, new) in zip(before, now, strict=False):
-            if VALUE.sub("", old) == VALUE.sub("", new):
-                assert old == new
+        assert agent.last.report.token_used <= budget
+    alike = [
+        (old, new)
+        for before, now in pairwise(agent.sent)
+        for (_, old), (_, new) in zip(before, now, strict=False)
+        if VALUE.sub("", old) == VALUE.sub("", new)
+    ]
+    assert any("@mail.example" in old and "Quoted records" in old for old, _ in alike)
+    for old, new in alike:
+        assert old == new

@@ -167,3 +167,32 @@ def test_turns_that_used_tools_stay_down_to_the_low_water_mark() -> None:
     items = [*turns(20)[:-1], *used, MessageItem(Origin.TASK, 50, 99, 99, "next")]
     found = cut(items, room=1000, depth=Depth(0.6, tail=50))
     assert left(split(items), found) == ["q", "c0", "c1", "c2", "next"]
+
+
+def used(count: int) -> list[MessageItem]:
+    """Old talk, a turn whose tools have all but its answer, and one more question."""
+    items = [
+        MessageItem(Origin.TASK, 3000, 0, 0, "old"),
+        MessageItem(Origin.ANSWER, 3000, 1, 1, "said"),
+        MessageItem(Origin.TASK, 50, 2, 2, "asked"),
+    ]
+    for n in range(count):
+        at = len(items)
+        items.append(MessageItem(Origin.TOOL_CALL, 20, at, at, f"call{n}", calls=(f"c{n}",)))
+        result = MessageItem(Origin.TOOL_RESULT, 280, at + 1, at + 1, f"result{n}")
+        result.call_id, result.is_tool_result = f"c{n}", True
+        items.append(result)
+    at = len(items)
+    items.append(MessageItem(Origin.ANSWER, 50, at, at, "answer"))
+    return [*items, MessageItem(Origin.TASK, 30, at + 1, at + 1, "now")]
+
+
+def test_the_newest_answer_keeps_its_question_and_all_between_where_that_fits() -> None:
+    line = split(used(2))
+    for newest in (0, 60, 400):
+        found = cut(used(2), room=3600, depth=Depth(0.6, newest=newest))
+        assert left(line, found) == ["asked", "call0", "call1", "answer", "now"]
+    alone = cut(used(8), room=2400, depth=Depth(0.6, newest=60))
+    assert left(split(used(8)), alone) == ["asked", "answer", "now"]
+    again = cut(used(8), room=2400, marks=alone.marks, depth=Depth(0.6, newest=60))
+    assert left(split(used(8)), again) == ["asked", "answer", "now"]

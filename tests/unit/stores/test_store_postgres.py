@@ -268,6 +268,25 @@ async def test_a_host_with_another_secret_writes_nothing(
 
 
 @pytest.mark.req("A-07")
+async def test_a_schema_whose_name_has_capitals_has_its_own_mark(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_url(database).update_query_dict({"options": '-csearch_path="MyTenant"'})
+    shown = url.render_as_string(hide_password=False)
+    with connected(database) as connection:
+        connection.execute('CREATE SCHEMA "MyTenant"')
+    for name in ("m1", "m2"):
+        store = SqlStore(shown, lock_timeout_s=20)
+        await append(name)(store)
+        await store.close()
+    monkeypatch.setenv("CE_SECRET", "the secret of a host that nobody told of the other")
+    other = SqlStore(shown, lock_timeout_s=20)
+    with pytest.raises(StoreUnavailableError, match=r'COMMENT ON TABLE "MyTenant"\.ce_revision'):
+        await append("m3")(other)
+    await other.close()
+
+
+@pytest.mark.req("A-07")
 async def test_an_operators_comment_on_a_table_is_the_operators(url: str) -> None:
     for name in ("m1", "m2"):
         store = SqlStore(url, lock_timeout_s=20)

@@ -216,6 +216,7 @@ def test_a_password_is_not_repeated(url: str) -> None:
         "redis:///0?password=pass-word",
         "redis://host/0?%70assword=pass-word",
         "redis://host/0?x=1;password=pass-word",
+        "redis://host/0?prefix=a;password=pass-word",
         *(
             f"redis://host/0?prefix=a&{name}=pass-word"
             for name in ("pwd", "auth", "token", "credential")

@@ -59,6 +59,8 @@ class Link:
         self._client: Redis | None = None
         self._away = ""
         self._is_interrupted = False
+        self.answered = 0.0
+        """When the server answered last, by `monotonic`."""
 
     def run(self, work: Callable[[Redis], T], *, of_one: bool = False) -> T:
         """The answer to one command, or to several at once, which may be repeated.
@@ -81,7 +83,7 @@ class Link:
                     raise StoreUnavailableError(self._away) from None
                 raise
             else:
-                self._away = ""
+                self._away, self.answered = "", monotonic()
                 return answer
         raise AssertionError
 

@@ -39,9 +39,9 @@ _READERS = 3
 _PURGE_S = 30.0
 """How long a purge waits for the server to write its files anew."""
 _LAST_WORDS_S = 5.0
+"""How long an exiting interpreter waits for writes that were accepted, and one that closes for the next answer."""
 _INTERRUPTED_S = 0.2
 """What ends soon when its connection is shut; a thread that does not is left behind."""
-"""How long an exiting interpreter waits for writes that were accepted."""
 
 _NO_SECRET = (
     f"{secret.VARIABLE} is not set, which a Redis store needs: several hosts may share it, and the secret "
@@ -247,12 +247,15 @@ class RedisStore(DocumentStore):
     async def close(self) -> None:
         lanes = self._lookups, self._readers, self._writer
         ends = [end for lane in lanes for end in lane.stop()]
-        until = monotonic() + _LAST_WORDS_S
         for end in ends:
-            if not await settled(end, max(0.0, until - monotonic())):
-                for link in self._links:
-                    link.interrupt()
-                await settled(end, _INTERRUPTED_S)
+            since = monotonic()
+            while not await settled(end, _LAST_WORDS_S):
+                if all(link.answered < since for link in self._links):
+                    for link in self._links:
+                        link.interrupt()
+                    await settled(end, _INTERRUPTED_S)
+                    break
+                since = monotonic()
 
     async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         def work(link: Link) -> T:
