@@ -95,7 +95,7 @@ def test_what_was_brought_in_leads_back_to_where_it_is_from(site: Site, tab: Pag
 
 def test_an_answer_leads_to_its_source_by_the_graph(site: Site, tab: Page) -> None:
     visited(site, tab, 3)
-    tab.get_by_role("link", name="what its answer rests on").click()
+    tab.get_by_role("link", name="what its answer rests on").first.click()
     tab.wait_for_url(re.compile(r"/trace\?"))
     graph = tab.locator("svg.graph")
     expect(graph).to_contain_text("library")
