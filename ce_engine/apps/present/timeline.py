@@ -55,7 +55,7 @@ MARKS = {
     "violation": "the answer breaks a constraint",
     "tool_failed": "a tool failed",
     "degraded": "did less than asked",
-    "noted": "sources disagree: the model was told",
+    "conflict_note": "sources disagree: the model was told",
     "conflict": "sources disagree",
     "dearer": "this turn dearer than without us",
 }
@@ -226,7 +226,7 @@ def marks_of(row: TurnRow) -> Iterator[str]:
     if report.get("degradations"):
         yield "degraded"
     if report.get("conflicts"):
-        yield "noted" if has_note(report) else "conflict"
+        yield "conflict_note" if has_note(report) else "conflict"
 
 
 class _Reserves:

@@ -114,7 +114,7 @@ def test_what_deserves_a_look_is_marked_worst_first() -> None:
     assert found.marks == {0: ["over_budget", "degraded", "conflict"]}
 
 
-@pytest.mark.parametrize(("action", "mark"), [("kept", "noted"), ("dropped", "conflict")])
+@pytest.mark.parametrize(("action", "mark"), [("kept", "conflict_note"), ("dropped", "conflict")])
 def test_whether_the_model_was_told_that_sources_disagree_is_another_mark(
     action: str, mark: str
 ) -> None:
