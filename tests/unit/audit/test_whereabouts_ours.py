@@ -64,8 +64,7 @@ def told(engine: ContextEngine) -> tuple[dict[str, Whereabouts], Told]:
             for first, last in stay.stretches:
                 for turn in range(first, last + 1):
                     if not where.lanes or turns[turn - 1].lane in where.lanes:
-                        is_quoted = stay.fate in (QUOTED, QUOTED_PART)  # a replay tells no part
-                        spread[turn, name] = QUOTED if is_quoted else stay.fate
+                        spread[turn, name] = stay.fate
     return found, spread
 
 
@@ -79,14 +78,16 @@ def replayed(engine: ContextEngine) -> Told:
         if m.role is Role.TOOL
         for ref in m.refs or ()
     }
-    found = Told()
+    found, in_part = Told(), dict[str, bool]()  # what stands from earlier on is as it went in
     for turn in range(1, len(turns) + 1):
         replay, why = engine.sync.replay(SCOPE, turn), engine.sync.explain(SCOPE, turn)
         assert replay.equal
         quoted = [piece.id for piece in why.brought_in]
         quoted += [name for each in why.earlier for name in each.ids]
         names = {stored_as.get(name, name) for name in quoted} & known
-        found |= {(turn, name): QUOTED for name in names if name}
+        in_part |= {stored_as.get(piece.id, piece.id): piece.is_part for piece in why.brought_in}
+        for name in filter(None, names):
+            found[turn, name] = QUOTED_PART if in_part.get(name) else QUOTED
         for part in replay.sent.dropped:
             found.setdefault((turn, part.message_id or ""), LEFT_OUT)
         for part in replay.sent.parts:
