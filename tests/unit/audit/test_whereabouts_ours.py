@@ -78,7 +78,7 @@ def replayed(engine: ContextEngine) -> Told:
         if m.role is Role.TOOL
         for ref in m.refs or ()
     }
-    found, in_part = Told(), dict[str | None, bool]()  # what stands from earlier on is as it went in
+    found, in_part = Told(), dict[str | None, bool]()  # what stands is as it went in
     for turn in range(1, len(turns) + 1):
         replay, why = engine.sync.replay(SCOPE, turn), engine.sync.explain(SCOPE, turn)
         assert replay.equal
