@@ -370,5 +370,6 @@ def test_an_agent_that_is_dropped_frees_it(engine: Any) -> None:
     agent.invoke({"messages": ["q"]})
     gone = weakref.ref(governs.installation.hooks)
     del governs, agent
+    engine.sync.flush()  # a turn that is being stored may hold it
     gc.collect()
     assert gone() is None
