@@ -27,6 +27,7 @@ WORDS = {
     "cut": "the cut moved",
     "rules": "a rule was added, changed or deleted",
     "brought_in": "text was brought in",
+    "standing": "rules or settings were put in",
     "pruned": "the pruner left out what had been sent",
     "left_out": "what had been sent was not sent again",
     "short_prefix": "what begins like the call before is too short to be cached",
@@ -41,11 +42,19 @@ def words(causes: dict[str, int]) -> str:
     return ", ".join(f"{WORDS.get(name, name)} {tokens:,}" for name, tokens in causes.items())
 
 
-def cause(broken_by: str, *, brought_in: bool) -> str:
-    """Why a call costs more than it would have without us: what broke its prefix, else what went in."""
+def cause(broken_by: str, *, is_retrieved: bool, is_inserted: bool) -> str:
+    """Why a call costs more than it would have without us: what broke its prefix, else what went in.
+
+    Args:
+        broken_by: what broke it, as its report has it.
+        is_retrieved: whether anything was brought in for the question.
+        is_inserted: whether any text was put in at all: else it is rules and settings.
+    """
     if broken_by in WORDS:
         return broken_by
-    return "brought_in" if brought_in else "other"
+    if is_retrieved:
+        return "brought_in"
+    return "standing" if is_inserted else "other"
 
 
 def is_short_prefix(price: ModelPrice, sent: tuple[int, int], untouched: tuple[int, int]) -> bool:
@@ -133,8 +142,12 @@ class Spending:
         self.talk += self._price.of_input((talk or without).tokens, talk_prefix) / unit
         self._sum_up(report)
         if sent_cost > untouched_cost:
-            brought_in = bool(report.inserted or report.restored)
-            why = cause(report.prefix_broken_by, brought_in=brought_in)
+            layer = report.layers.get(Layer.RETRIEVED.value)
+            why = cause(
+                report.prefix_broken_by,
+                is_retrieved=bool(report.restored or (layer and layer.tokens)),
+                is_inserted=bool(report.inserted),
+            )
             if is_short_prefix(
                 self._price, (report.token_used, prefix), (without.tokens, own_prefix)
             ):

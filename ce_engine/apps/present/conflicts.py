@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ce_engine.apps.present.html_text import Piece, difference
-from ce_engine.audit.noted_sources import IN_NOTE, NotedValues, SourcesSent, has_note
+from ce_engine.audit.contradictions import Contradiction, contradictions, stretches_of
+from ce_engine.audit.noted_sources import IN_NOTE, KEEP_BOTH, NotedValues, SourcesSent, has_note
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, SENT, SHORTENED
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.report import ConflictRecord, report_of
@@ -62,6 +64,38 @@ class Disagreement:
         return self.record.field_path.removeprefix("$.")
 
 
+@dataclass(frozen=True, slots=True)
+class ContradictionCard:
+    """A contradiction for its card: each source that says something else, and the turns in stretches.
+
+    Attributes:
+        fields: what they disagree on.
+        sources: of each its name, one piece of it, how many say so, and its values, in the order of the fields.
+        both: when both stood before the model.
+        noted: when a note named what they say.
+        silent: when both stood there without one.
+    """
+
+    fields: list[str]
+    sources: list[tuple[str, str, int, list[str]]]
+    both: list[tuple[int, int]]
+    noted: list[tuple[int, int]]
+    silent: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, found: Contradiction, evidences: Mapping[str, Evidence]) -> ContradictionCard:
+        by_source: dict[tuple[str, ...], list[str]] = {}
+        for name, by_field in found.values.items():
+            source = evidences[name].source
+            key = (source.name or source.uri, *(by_field.get(each, "") for each in found.fields))
+            by_source.setdefault(key, []).append(name)
+        return cls(
+            found.fields,
+            [(source, ids[-1], len(ids), values) for (source, *values), ids in by_source.items()],
+            *map(stretches_of, (found.both, found.noted, found.silent)),
+        )
+
+
 class Disagreements:
     """The conflicts of a session's turns, with the texts of those that disagree.
 
@@ -71,13 +105,31 @@ class Disagreements:
     """
 
     def __init__(self, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
-        self._evidences = document.evidences
+        self._document, self._turns, self._evidences = document, turns, document.evidences
         self._sent, self._values = SourcesSent(document, turns), NotedValues(document.evidences)
 
     def records(self, row: TurnRow) -> list[ConflictRecord]:
         """What sources disagreed on in a turn."""
         report = report_of(row.turn_id, row.report) if row.report.get("conflicts") else None
         return report.conflicts if report is not None else []
+
+    def seen(self, turn: int) -> list[ConflictRecord]:
+        """What sources disagree on of which a turn, by its number, met one side, or both of them."""
+        records = self.records(self._turns[turn - 1])
+        met = {(record.field_path, frozenset(record.evidence_ids)) for record in records}
+        return records + [
+            ConflictRecord(
+                evidence_ids=[*each.values], field_path=f"$.{field}", resolution=KEEP_BOTH
+            )
+            for each in self.contradictions
+            for field in each.fields
+            if turn in each.both and (f"$.{field}", frozenset(each.values)) not in met
+        ]
+
+    @cached_property
+    def contradictions(self) -> list[Contradiction]:
+        """All of the session of which a model saw anything."""
+        return contradictions(self._document, self._turns)
 
     def of(self, record: ConflictRecord, row: TurnRow) -> Disagreement:
         """A conflict of a turn."""
@@ -94,4 +146,4 @@ class Disagreements:
         return Disagreement(record, has_note(row.report), sides)
 
 
-__all__ = ["WENT", "Disagreement", "Disagreements", "Side"]
+__all__ = ["WENT", "ContradictionCard", "Disagreement", "Disagreements", "Side"]

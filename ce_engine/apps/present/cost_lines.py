@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ce_engine.apps.present.amounts import PLACES, Amounts, effect, model_names
+from ce_engine.apps.present.bill_lines import bill_words, usage_of
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
-from ce_engine.audit.compare.costs import Costs, costs, is_free, unpriced_models
+from ce_engine.audit.compare.costs import Bill, Costs, bill_of, costs, is_free, unpriced_models
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
-from ce_engine.text.tokens.calibration import CALIBRATION_MIN_TOKENS
 from ce_engine.text.tokens.prices import PriceTable, UnitPrices
 
 
 NAMED = 3
 """Turns that a cause names, those that lost the most."""
-
-_NOTABLE = 1.1
-"""A provider that counts so many times our tokens, or more, is said to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,25 @@ class DearerTurn:
     loss: float
 
 
+@dataclass(frozen=True, slots=True)
+class CostCells:
+    """What the input of a turn cost, as a table has it.
+
+    Attributes:
+        sent: by our own count.
+        effect: how much that is more or less than without us.
+        is_dearer: whether it became dearer.
+        billed: by what its provider told.
+        cached: tokens that the provider told to have had in its cache; `None` where it did not.
+    """
+
+    sent: str
+    effect: str
+    is_dearer: bool
+    billed: str
+    cached: int | None
+
+
 @dataclass(frozen=True)
 class SessionCosts:
     """A session's calls with what they cost; the first are those of its turns, whose numbers are `turns`."""
@@ -61,6 +77,11 @@ class SessionCosts:
     def figures(self) -> Figures:
         """The sums, as a comparison has them."""
         return figures(self.calls, self.costs.prices)
+
+    @cached_property
+    def bill(self) -> Bill:
+        """What the calls cost by what their providers told."""
+        return bill_of(self.calls, self.costs.prices)
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -95,16 +116,29 @@ class SessionCosts:
             change(cost.sent, cost.untouched),
         )
 
-    def cells_of(self, turns: Collection[int]) -> dict[int, tuple[str, str, str, bool]]:
-        """What some turns cost, would have, the effect, and whether they became dearer, by their numbers."""
-        places = ((turn, self._places[turn]) for turn in turns)
-        return {
-            turn: (*self.cells(place), self.costs.calls[place].is_dearer) for turn, place in places
-        }
+    def billed(self, place: int) -> str:
+        """What the input of a call cost by what its provider told; a dash where it told nothing."""
+        cost = self.bill.inputs.get(place)
+        return "-" if cost is None else self.amount(cost)
+
+    def cells_of(self, turns: Collection[int]) -> dict[int, CostCells]:
+        """What some turns cost, by their numbers."""
+        return {turn: self._cells_of(self._places[turn]) for turn in turns}
+
+    def _cells_of(self, place: int) -> CostCells:
+        sent, _, effect_of = self.cells(place)
+        cached = self.calls[place].cached if place in self.bill.inputs else None
+        return CostCells(
+            sent, effect_of, self.costs.calls[place].is_dearer, self.billed(place), cached
+        )
 
     def sent_of(self, turn: int) -> float:
         """What the input of a turn cost."""
         return self.costs.calls[self._places[turn]].sent
+
+    def billed_of(self, turn: int) -> float:
+        """What the input of a turn cost by what its provider told; -1 where it told nothing."""
+        return self.bill.inputs.get(self._places[turn], -1.0)
 
     def more_of(self, turn: int) -> float:
         """How much dearer the input of a turn was than without us; below 0 what it saved."""
@@ -204,6 +238,8 @@ class SessionCosts:
     def lines(self, say: Say = ENGLISH) -> Iterator[tuple[str, str]]:
         """The sums, what they are in, and what they leave out, as named lines."""
         totals, app_calls = self.costs, [c for c in self.calls if c.agent != OWN]
+        if self.bill.inputs:
+            yield say("as told"), bill_words(self.bill, self.sums, say)
         if totals.apart < len(app_calls):
             yield say("cost"), self._sums(len(self.calls) - len(app_calls), say)
             yield say("prices"), self.source(say)
@@ -227,28 +263,10 @@ class SessionCosts:
                     calls=_calls(totals.by_talk, say),
                 ),
             )
-        if count_text := self._provider_count(say):
-            yield say("as told"), count_text
         if not self.is_dearer and totals.losses:
             yield say("dearer"), self.causes(say)
         if totals.losses:
             yield say("assumed"), self._uncached(say)
-
-    def _provider_count(self, say: Say) -> str:
-        """What providers told of the calls, beside our own count of the same; `""` where none told anything."""
-        counted_calls = [c for c in self.calls if c.prompt is not None and not c.from_cache]
-        if not counted_calls:
-            return ""
-        cached = [c.cached for c in counted_calls if c.cached is not None]
-        prompt = sum(c.prompt or 0 for c in counted_calls)
-        sent = sum(c.sent for c in counted_calls)
-        text = say(
-            "{tokens}, in {calls}; by our own count {sent} went out in them",
-            tokens=_of_cached(prompt, sum(cached) if cached else None, say),
-            calls=_calls(len(counted_calls), say),
-            sent=sent,
-        )
-        return text + _counted_more(prompt, sent, say)
 
     def _sums(self, own: int, say: Say) -> str:
         totals = self.costs
@@ -326,7 +344,8 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 + spent.cache_assumption(say),
             )
     yield from _answer(spent, place, say)
-    yield from _provider_count(call, say)
+    if usage := usage_of(call, spent.billed(place), say):
+        yield say("as told"), usage
     yield say("prices"), spent.source(say)
 
 
@@ -341,29 +360,6 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
             say("answer"),
             f"{qualifier}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
-
-
-def _provider_count(call: CallRecord, say: Say) -> Iterator[tuple[str, str]]:
-    """What the provider told of a call, beside our own count."""
-    if call.prompt is not None:
-        own = say("by our own count {sent} went out", sent=call.sent)
-        tokens_text = _of_cached(call.prompt, call.cached, say)
-        more = _counted_more(call.prompt, call.sent, say)
-        yield say("as told"), f"{tokens_text}{say('; ')}{own}{more}"
-
-
-def _counted_more(prompt: int, sent: int, say: Say) -> str:
-    """That a window may be full before the budget is, where a provider counts notably more than we do."""
-    if sent < CALIBRATION_MIN_TOKENS or prompt < _NOTABLE * sent:
-        return ""
-    return say(": the provider counts {share} more", share=percent(prompt - sent, sent))
-
-
-def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
-    tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
-    if cached is None:
-        return tokens + say(", and did not tell of a cache")
-    return tokens + say(", {cached} of them cached", cached=cached)
 
 
 def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:

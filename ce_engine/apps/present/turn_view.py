@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from ce_engine.apps.present.html_text import Piece, difference
@@ -14,6 +14,13 @@ from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.reasons import NEVER_OUT, Reasons, moved_in
 from ce_engine.apps.present.rules_out import said_of_rules
 from ce_engine.apps.present.vocabulary import attachment_words
+from ce_engine.audit.places.message_places import (
+    LEFT_OUT,
+    QUOTED,
+    QUOTED_PART,
+    SENT,
+    SHORTENED,
+)
 from ce_engine.audit.rules_sent import GONE
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
@@ -30,7 +37,16 @@ from ce_engine.schema.report import PruneDecision, Report
 
 DROPPED = "dropped"
 KEPT = "kept"
-"""What became of a message: also `shortened`, `extended`, `restored` and `injected`."""
+EXTENDED, INJECTED, RESTORED, SHORTER = "extended", "injected", "restored", "shortened"
+"""What became of a message."""
+
+_ACTIONS = {
+    SENT: KEPT,
+    SHORTENED: SHORTER,
+    QUOTED: DROPPED,
+    QUOTED_PART: DROPPED,
+    LEFT_OUT: DROPPED,
+}
 
 FOLDED_FROM = 4
 """Neighbours that are left out alike stand folded together from so many on."""
@@ -147,6 +163,7 @@ def turn_rows(
     report: Report,
     links: Links,
     say: Say = ENGLISH,
+    recorded: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """The messages of a turn in their order, with what became of each and why.
 
@@ -156,6 +173,8 @@ def turn_rows(
         report: as it is stored.
         links: of the session.
         say: the language of what is said of calls and attachments.
+        recorded: what became of each message by the turn's record, as `recorded_fates` has it, where the turn could not be
+            made again as it was: that counts then, and `recall` is the record's, too.
     """
     messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
     parts = in_order(replay.sent, messages)
@@ -163,6 +182,8 @@ def turn_rows(
     passed_over = {piece.id: piece for piece in recall.passed_over} if recall else {}
     brought_in = {piece.id: piece for piece in recall.brought_in} if recall else {}
     rows = [_row(part, messages, fates, links, passed_over, brought_in, say) for part in parts]
+    if recorded is not None:
+        rows = [as_recorded(row, recorded) for row in rows if row.action != INJECTED]
     _note_standing(rows, standing_before(recall), standing_in_part(recall))
     _count_rules(rows, replay, report)
     room_taken = recall.taken if recall else None
@@ -174,6 +195,17 @@ def turn_rows(
         elif row.is_out and not row.is_quoted:
             row.not_recalled = reasons.not_recalled()
     return rows
+
+
+def as_recorded(row: Row, fates: Mapping[str, str]) -> Row:
+    """A row as the turn's record has it; how a text was changed on its way is not in it."""
+    fate = fates.get(row.message.message_id or "") if row.message else None
+    if fate is None or (fate == SENT and row.action in (KEPT, RESTORED)):
+        return row
+    action = EXTENDED if fate == SENT and row.action == EXTENDED else _ACTIONS[fate]
+    if action == row.action != EXTENDED:
+        return row
+    return replace(row, action=action, sent_text="", pieces=[])
 
 
 def standing_before(recall: Explanation | None) -> dict[str, str]:
@@ -308,15 +340,18 @@ def _row(
         row.turn = links.answers.get(name)
         row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
         row.has_failed = message.role is Role.TOOL and links.has_failed(message, row.evidence)
-    if part.action in ("shortened", "extended", "restored") and part.content != row.text:
+    if part.action in (SHORTER, EXTENDED, RESTORED) and part.content != row.text:
         # Of a system message, which is never stored, only what we put into it is there.
         row.sent_text = part.content
         if part.role is Role.SYSTEM:
             row.sent_text = said_of_rules(part.content.strip(), say)
         row.pieces = difference(row.text, row.sent_text)
-    elif part.action == "injected":
+    elif part.action == INJECTED:
         row.sent_text = said_of_rules(part.content, say)
-    row.passed_over, row.brought_in = passed_over.get(name), brought_in.get(name)
+    own = row.evidence if message is not None and row.role is Role.TOOL else []
+    for each in (name, *own):
+        row.passed_over = row.passed_over or passed_over.get(each)
+        row.brought_in = row.brought_in or brought_in.get(each)
     return row
 
 

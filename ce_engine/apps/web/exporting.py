@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,9 @@ from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
 from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
+from ce_engine.apps.web.stored_turn import StoredTurn, made_again
 from ce_engine.audit.compare.reading import calls_of, tool_errors
-from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
+from ce_engine.errors import ConfigError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
@@ -94,7 +94,7 @@ class _Session:
     reader: Reader
     scope: Scope
     document: SessionDocument
-    turns: Sequence[TurnRow]
+    turns: list[TurnRow]
     links: Links
     timeline: Timeline
     spent: SessionCosts
@@ -154,12 +154,13 @@ async def _turn(
     if report is None or place not in full:
         return values
     step(full.index(place) + 1, len(full))
-    engine = session.reader.engine()
-    with suppress(ContextEngineError):  # a helper's call: its figures stand
-        replay = await engine.replay(session.scope, row.turn_id)
-        explanation = await engine.explain(session.scope, row.turn_id)
-        values["rows"] = folded(turn_rows(replay, explanation, report, session.links, session.say))
-        values["brought"] = rules_said(explanation.brought_in, say)
+    record = StoredTurn(session.scope, session.document, session.turns, place)
+    again = await made_again(session.reader, record, say)
+    if again.replay is not None:  # else a helper's call: its figures stand
+        values["by_record"] = again.fates is not None
+        rows = turn_rows(again.replay, again.why, report, session.links, say, again.fates)
+        values["rows"] = folded(rows)
+        values["brought"] = rules_said(again.why.brought_in if again.why else [], say)
     return values
 
 

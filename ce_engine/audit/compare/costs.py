@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import is_short_prefix
-from ce_engine.text.tokens.prices import PriceTable, in_units
+from ce_engine.text.tokens.prices import ModelPrice, PriceTable, in_units
 
 
 SLIGHT = 0.01
@@ -169,9 +169,60 @@ def billed(call: CallRecord, prices: PriceTable) -> float | None:
     price = prices.of(call.model, call.provider)
     if price is None:
         return None
+    return (_billed_input(call, price) + call.completion * price.output) / prices.per
+
+
+def _billed_input(call: CallRecord, price: ModelPrice) -> float:
     prompt = call.sent if call.prompt is None else call.prompt
-    paid = price.of_input(prompt, cached_tokens(call)) + call.completion * price.output
-    return paid / prices.per
+    if call.cached is not None:
+        return price.of_cached(prompt, call.cached)
+    return price.of_input(prompt, cached_tokens(call))
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What calls cost of which the provider told its tokens: by these, where `CallCost` is by our own count.
+
+    Attributes:
+        inputs: what their inputs cost, by call: its place among those that were summed up.
+        answers: what came back.
+        prompt: tokens of the inputs, as told.
+        cached: those of them that were in a provider's cache; `None` where none told of one.
+        completion: tokens of the answers.
+        sent: tokens of the same inputs, by our own count.
+    """
+
+    inputs: dict[int, float]
+    answers: float = 0.0
+    prompt: int = 0
+    cached: int | None = None
+    completion: int = 0
+    sent: int = 0
+
+    @property
+    def amount(self) -> float:
+        """All of it together."""
+        return math.fsum(self.inputs.values()) + self.answers
+
+
+def bill_of(calls: Sequence[CallRecord], table: PriceTable) -> Bill:
+    """The bill of those of the calls whose provider told its tokens; `table` has a price for all of them."""
+    counted = {place: call for place, call in enumerate(calls) if has_usage(call)}
+    prices = {place: table.of(call.model, call.provider) for place, call in counted.items()}
+    cached = [call.cached for call in counted.values() if call.cached is not None]
+    return Bill(
+        {n: _billed_input(counted[n], price) / table.per for n, price in prices.items() if price},
+        math.fsum(counted[n].completion * p.output for n, p in prices.items() if p) / table.per,
+        prompt=sum(call.prompt or 0 for call in counted.values()),
+        cached=sum(cached) if cached else None,
+        completion=sum(call.completion for call in counted.values()),
+        sent=sum(call.sent for call in counted.values()),
+    )
+
+
+def has_usage(call: CallRecord) -> bool:
+    """Whether a call's provider told what it used."""
+    return call.prompt is not None and not call.from_cache
 
 
 def cacheable(call: CallRecord, table: PriceTable) -> int:

@@ -13,7 +13,7 @@ from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.audit.operators import operators_scope
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message, ModelUsage, SessionDocument
-from ce_engine.schema.enums import AuthorKind, ModelUsageStatus, ToolCallStatus
+from ce_engine.schema.enums import AuthorKind, Layer, ModelUsageStatus, ToolCallStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.sessions.spending import cause
@@ -178,13 +178,17 @@ def _of_report(report: Mapping[str, Any]) -> dict[str, Any]:
         ),
     }
     if without := report.get("untouched"):
-        brought_in = bool(report.get("inserted") or report.get("restored"))
+        retrieved = report.get("layers", {}).get(Layer.RETRIEVED.value) or {}
         fields |= {
             "untouched": without["tokens"],
             "untouched_prefix": without.get("prefix"),
             "put_in": without.get("put_in", 0),
             "beside": without.get("by", "app"),
-            "cause": cause(report.get("prefix_broken_by", ""), brought_in=brought_in),
+            "cause": cause(
+                report.get("prefix_broken_by", ""),
+                is_retrieved=bool(report.get("restored") or retrieved.get("tokens")),
+                is_inserted=bool(report.get("inserted")),
+            ),
         }
     return fields
 

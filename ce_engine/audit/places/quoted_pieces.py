@@ -54,8 +54,9 @@ def quoted_pieces(row: TurnRow, after: Pins) -> dict[str, bool]:
             chosen_ids.append(name)
     for name in chosen_ids:
         add(name, is_part=pieces.get(name, False))
-    for name, is_part in _standing(report):
-        add(name, is_part=is_part)
+    for _, refs, _ in standing_pins(report):
+        for name, is_part in refs:
+            add(name, is_part=is_part)
     for name in report.get("injected_evidence_ids", ()):
         result.setdefault(name, pieces.get(name, False))
     return result
@@ -116,22 +117,27 @@ def _ref(ref: str | Sequence[Any]) -> tuple[str, bool]:
     return (ref, False) if isinstance(ref, str) else (ref[0], True)
 
 
-def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """What was brought in before, and stands where it was sent: a decision may be on several questions' together."""
+def standing_pins(report: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, bool]], int]]:
+    """What was brought in before, and stands where it was sent: the question, its pieces and whether each is a part, and their tokens.
+
+    A decision may be on several questions' together: the first of these has its tokens.
+    """
     archive = report.get("extra", {}).get("replay") or {}
-    pins = [[_ref(ref) for ref in refs] for _, refs, *_ in archive.get("pins", ()) if refs]
+    pins = [(anchor, [*map(_ref, refs)]) for anchor, refs, *_ in archive.get("pins", ()) if refs]
     begin = 0  # both are in one order, and several questions' may begin with the same
     for decision in report.get("prune_decisions", ()):
         if decision["reason"] != THERE_ALREADY:
             continue
         first, left = decision["block_id"].partition(":")[2], decision.get("count", 1)
-        at = next((n for n in range(begin, len(pins)) if pins[n][0][0] == first), None)
+        tokens = decision.get("token_estimate", 0)
+        at = next((n for n in range(begin, len(pins)) if pins[n][1][0][0] == first), None)
         if at is None:
             continue
-        for n, refs in enumerate(pins[at:], start=at):
+        for n, (anchor, refs) in enumerate(pins[at:], start=at):
             if len(refs) <= left:
                 left, begin = left - len(refs), n + 1
-                yield from refs
+                yield anchor, refs, tokens
+                tokens = 0
 
 
-__all__ = ["PinsAfter", "quoted_pieces", "quoted_since"]
+__all__ = ["PinsAfter", "quoted_pieces", "quoted_since", "standing_pins"]

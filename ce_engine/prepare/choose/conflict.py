@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Context, Decimal
@@ -26,6 +28,8 @@ CONFLICT = "CONTEXT_EVIDENCE_CONFLICT"
 NOTE_ID = "conflicts"
 MAX_CHARS = 100_000
 """Characters of a JSON text that are looked into."""
+MAX_LITERAL_CHARS = 10_000
+"""The same of the `str` of a Python object, which takes longer to read."""
 MAX_FIELDS = 100
 """Fields of one piece of evidence that are compared."""
 MAX_CLAIMS = 40
@@ -75,14 +79,16 @@ class _Claim:
         )
 
     def _is_about_the_same(self, other: _Claim) -> bool:
-        """Two nameless objects without an id in common may speak of anything."""
-        shared = False
-        for name, value in self.about.items():
-            other_value = other.about.get(name)
-            if other_value is not None and other_value != value:
-                return False
-            shared = shared or other_value is not None
-        return self.is_named or shared
+        """Two nameless objects without an id in common may speak of anything.
+
+        Where each has an id that the other has not, what they share is what both belong to: a booking and a sample of
+        one patient.
+        """
+        shared = self.about.keys() & other.about.keys()
+        if any(self.about[name] != other.about[name] for name in shared):
+            return False
+        is_part = self.about.keys() <= shared or other.about.keys() <= shared
+        return self.is_named or (bool(shared) and is_part)
 
 
 def settle_conflicts(
@@ -133,6 +139,13 @@ def settle_conflicts(
     return settled
 
 
+def disputed_values(evidences: Sequence[Evidence]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Fields on which pieces of evidence of different sources disagree, with what each of them says, by its id."""
+    for name, claims in _claims(evidences).items():
+        for dispute in _disputes(claims):
+            yield name, {claim.evidence.evidence_id: claim.value for claim in dispute}
+
+
 def may_claim(metadata: Mapping[str, Any], content: str) -> bool:
     """Whether evidence can say anything of a field."""
     return bool(metadata.get("field")) or content.lstrip()[:1] == "{"
@@ -171,13 +184,19 @@ def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, is_named
 
 
 def _fields(content: str) -> dict[str, str]:
-    """The plain values of a JSON object by their path of keys; empty for any other text."""
+    """The plain values of an object by their path of keys; empty for any other text."""
     if len(content) > MAX_CHARS or not content.lstrip().startswith("{"):
         return {}
-    try:
-        return dict(list(_walk(json.loads(content), "$"))[:MAX_FIELDS])
-    except (ValueError, RecursionError):
-        return {}
+    with suppress(ValueError, RecursionError, SyntaxError, MemoryError):
+        return dict(list(_walk(_parsed(content), "$"))[:MAX_FIELDS])
+    return {}
+
+
+def _parsed(content: str) -> Any:
+    """A JSON object, or the `str` of a Python one: that is what LlamaIndex 0.14 makes of what a tool returns."""
+    if content.lstrip().startswith("{'") and len(content) <= MAX_LITERAL_CHARS:
+        return ast.literal_eval(content.strip())
+    return json.loads(content)
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -43,10 +43,12 @@ class ModelPrice(BaseModel):
     cached_from: int = Field(default=0, ge=0)
 
     def of_input(self, tokens: int, prefix: int) -> float:
-        """What an input costs of which so many leading `tokens` are cached, times `PriceTable.per`."""
-        cached = min(prefix, tokens)
-        if self.cached is None or cached < self.cached_from:
-            cached = 0
+        """What an input costs of which so many leading `tokens` may be cached, times `PriceTable.per`."""
+        return self.of_cached(tokens, prefix if prefix >= self.cached_from else 0)
+
+    def of_cached(self, tokens: int, cached: int) -> float:
+        """What an input costs of which so many `tokens` were cached, as its provider told, times `PriceTable.per`."""
+        cached = 0 if self.cached is None else min(cached, tokens)
         return (tokens - cached) * self.input + cached * (self.cached or 0.0)
 
 

@@ -21,7 +21,7 @@ from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
 from ce_engine.runtime.processes import owner
-from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
+from ce_engine.schema.call import HostMessage, Insert, ModelCall, Prepared, Restore, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -181,7 +181,7 @@ class Preparation:
         view.lane(self.lane_key).turn_ids.append(turn.row.turn_id)
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
-        self._tell(turn.report, recall, done)
+        self._tell(turn.report, recall, done, outcome)
         restores = self.history.is_brought_in
         bodies = view.lane(self.lane_key).bodies_of(by_engine=restores)
         telling = ReportWriter(call, outcome, selection.sources.count, bodies)
@@ -282,12 +282,27 @@ class Preparation:
                 turn.row.report["extra"] = {"replay": self.archive}
         self.records.writes.append(put_turn(turn.row))
 
-    def _tell(self, report: Report, recall: Recall, done: Rehydration) -> None:
-        """What was found, brought in and redacted on the way."""
-        report.placeholders_sent, report.conflicts = done.placeholders_sent, recall.conflicts
-        report.warnings += recall.warnings
+    def _tell(self, report: Report, recall: Recall, done: Rehydration, outcome: Outcome) -> None:
+        """What was found, brought in and redacted on the way; of sources that disagree, where the model has one of them."""
+        report.placeholders_sent = done.placeholders_sent
+        shown_ids = self._shown_evidence(outcome) if recall.conflicts else set()
+        report.conflicts = [c for c in recall.conflicts if shown_ids.intersection(c.evidence_ids)]
+        report.warnings += recall.warnings if report.conflicts else []
         report.redactions = list(self.records.ingest.redactions.values())
         report.new_evidence_ids = self.records.evidence_ids
+
+    def _shown_evidence(self, outcome: Outcome) -> set[str]:
+        """Ids of the evidence that goes out: what was put in, what the note has a value of, and tools' results."""
+        of, log, shown_ids = self.view.by_message, self.view.log, set(outcome.evidence_ids)
+        for step in outcome.plan if of else ():
+            if isinstance(step, Restore):
+                name = step.message.message_id
+            elif isinstance(step, Insert) or (n := self.places[step.index]) is None:
+                continue
+            else:
+                name = log[n].message_id
+            shown_ids.update(filter(None, [of.get(name or "")]))
+        return shown_ids
 
     def _bound(self) -> Limit:
         """What the call may have; none where it went out already."""

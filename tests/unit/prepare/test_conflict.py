@@ -95,6 +95,44 @@ def test_nameless_objects_without_an_id_in_common_may_speak_of_anything() -> Non
     assert settle(weather, stock).conflicts == []
 
 
+RECORD = {"patient_id": "P-1", "vet": "Dr. Lind", "weight_kg": 31.2}
+CHART = {"patient_id": "P-1", "rx_id": "RX-5", "weight_kg": 28.6}
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(
+    ("one", "other", "fields"),
+    [
+        (RECORD, CHART, ["$.weight_kg"]),
+        ({**RECORD, "rx_id": "RX-5"}, CHART, ["$.weight_kg"]),
+        ({**RECORD, "rx_id": "RX-6"}, CHART, []),
+        # A booking and a sample of one patient: each is a thing of its own.
+        ({**RECORD, "booking_id": "BK-3"}, CHART, []),
+    ],
+)
+def test_what_two_objects_belong_to_does_not_make_them_one(
+    one: dict[str, Any], other: dict[str, Any], fields: list[str]
+) -> None:
+    found = settle(said("a", SourceKind.TOOL, one), said("b", SourceKind.TOOL, other))
+    assert [record.field_path for record in found.conflicts] == fields
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (str(CHART | {"by": "the nurse's", "until": None, "given": True}), 1),
+        ("{'weight_kg': 28.6, 'patient_id': 'P-1'", 0),
+        ("{'weight_kg': exit(1), 'patient_id': 'P-1'}", 0),
+        ("{'a': " + "[" * 3000 + "]" * 3000 + "}", 0),
+    ],
+)
+def test_the_text_of_a_python_object_is_read_as_one(text: str, count: int) -> None:
+    """LlamaIndex makes a tool's result a text that way."""
+    found = settle(said("a", SourceKind.TOOL, RECORD), said("b", SourceKind.TOOL, text))
+    assert len(found.conflicts) == count
+
+
 @pytest.mark.req("A-18")
 def test_a_field_can_be_declared_for_text_that_is_no_json() -> None:
     one = said("a", SourceKind.RAG, "退款需要 5 天。", field="退款期限", value="5 天")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.contradictions import stretches_of
 from ce_engine.audit.places.whereabouts import (
     QUOTED_PART,
     Whereabouts,
@@ -85,7 +86,7 @@ async def _page(request: Request, name: str) -> Response:
         disagreements=disagreements,
         **_words(say),
         told=_label_messages(document, answers, questions),
-        in_turns=lambda names: _stretches(answers.get(name) for name in names),
+        in_turns=lambda names: stretches_of({answers[name] for name in names if name in answers}),
         said=_find_quotes(result, document, turns),
         asked_turns=questions,
         **_text(result, document, query.get("part", "")),
@@ -183,17 +184,6 @@ def _label_messages(
     return of
 
 
-def _stretches(turns: Iterable[int | None]) -> list[tuple[int, int]]:
-    """Turns that follow one another, from the first to the last."""
-    stretches = list[tuple[int, int]]()
-    for turn in sorted({turn for turn in turns if turn is not None}):
-        if stretches and stretches[-1][1] == turn - 1:
-            stretches[-1] = (stretches[-1][0], turn)
-        else:
-            stretches.append((turn, turn))
-    return stretches
-
-
 def _find_quotes(result: Trace, document: SessionDocument, turns: list[TurnRow]) -> list[Message]:
     """What people said that an answer has in its words."""
     message = next((m for m in document.session.messages if m.message_id == result.id), None)
@@ -204,13 +194,14 @@ def _find_quotes(result: Trace, document: SessionDocument, turns: list[TurnRow])
 def _disagreements(
     turns: list[TurnRow], document: SessionDocument, result: Trace, answers: Mapping[str, int]
 ) -> list[tuple[int, Disagreement]]:
-    """The conflicts in which what is shown takes part, each once: as an answer's own turn met it, else the first that did."""
-    own = answers.get(result.id)
+    """The conflicts in which what is shown takes part, each once: of an answer those of its own turn, else where each was met first."""
+    own, disagreements = answers.get(result.id), Disagreements(document, turns)
     ids = {item.ref.evidence_id for item in result.evidence}
     by_key: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
-    disagreements = Disagreements(document, turns)
-    for number, row in sorted(enumerate(turns, start=1), key=lambda pair: pair[0] != own):
-        for record in disagreements.records(row):
+    for number, row in enumerate(turns, start=1):
+        if own not in (None, number):
+            continue
+        for record in disagreements.records(row) if own is None else disagreements.seen(number):
             key = (record.field_path, *sorted(record.evidence_ids))
             if key not in by_key and ids.intersection(record.evidence_ids):
                 by_key[key] = (number, disagreements.of(record, row))

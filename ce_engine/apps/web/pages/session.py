@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import cached_share, cached_words, effect, saved_share
+from ce_engine.apps.present.bill_lines import uncached_turns
+from ce_engine.apps.present.conflicts import ContradictionCard
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
@@ -23,6 +26,7 @@ from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of, tool_errors
+from ce_engine.audit.contradictions import contradictions
 from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
@@ -74,7 +78,7 @@ def _start(choice: str, turns: int) -> int:
     return (min(max(1, number), pages) - 1) * ROWS
 
 
-ORDERS = ("tokens", "cost", "effect")
+ORDERS = ("tokens", "cost", "effect", "billed")
 """What the table of turns can be sorted by, the most first; else it is in their order."""
 
 
@@ -101,6 +105,7 @@ def _table(
         "order": order,
         "has_lanes": len(chart.lanes) > 1,
         "costs": cells,
+        "has_bill": spent is not None and bool(spent.bill.inputs),
         "unit": spent.amounts.unit(say) if spent is not None else "",
         "marks": {name: say(text) for name, text in MARKS.items()},
         "bad": BAD,
@@ -114,7 +119,7 @@ def _ordered(chart: Timeline, order: str, spent: SessionCosts | None) -> list[in
     if order == "tokens":
         return sorted(places, key=lambda place: -chart.used[place])
     if order and spent is not None:
-        by = spent.sent_of if order == "cost" else spent.more_of
+        by = {"cost": spent.sent_of, "effect": spent.more_of, "billed": spent.billed_of}[order]
         return sorted(places, key=lambda place: -by(chart.turns[place]))
     return places
 
@@ -228,6 +233,9 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
+        contradictions=await asyncio.to_thread(_contradictions, document, turns),
+        bill=spent.bill,
+        uncached=uncached_turns(calls, turns, numbers, say),
         lane=lane,
         notable=_notable(chart),
         **_table(chart, turns, query, spent, say),
@@ -236,6 +244,15 @@ async def costs(request: Request) -> Response:
         cached_words=cached_words,
         effect=effect,
     )
+
+
+MOST_CARDS = 20
+"""Contradictions that have a card."""
+
+
+def _contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[ContradictionCard]:
+    found = contradictions(document, turns)[:MOST_CARDS]
+    return [ContradictionCard.of(each, document.evidences) for each in found]
 
 
 async def find(request: Request) -> Response:

@@ -173,7 +173,7 @@ NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": "", "re
 def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> list[Row]:
     if again.replay is None or report is None:
         return []
-    return turn_rows(again.replay, again.why, report, links, say)
+    return turn_rows(again.replay, again.why, report, links, say, again.fates)
 
 
 def _compared(

@@ -1,0 +1,105 @@
+"""What providers told of calls, in words: tokens, what they had cached, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ce_engine.apps.present.amounts import PLACES, Amounts
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.output import percent
+from ce_engine.apps.present.turns import BROKEN
+from ce_engine.audit.compare.costs import Bill, has_usage
+from ce_engine.audit.compare.records import CallRecord
+from ce_engine.schema.rows import TurnRow
+from ce_engine.text.tokens.calibration import CALIBRATION_MIN_TOKENS
+
+
+_NOTABLE = 1.1
+"""A provider that counts so many times our tokens, or more, is said to."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncachedTurn:
+    """A turn of which the provider had nothing in its cache, as it told.
+
+    Attributes:
+        turn: its number.
+        cause: how far it began like the call before, and what ended that, in words.
+    """
+
+    turn: int
+    cause: str
+
+
+def uncached_turns(
+    calls: Sequence[CallRecord], rows: Sequence[TurnRow], turns: Sequence[int], say: Say = ENGLISH
+) -> list[UncachedTurn]:
+    """The turns of which nothing was cached, in their order.
+
+    Args:
+        calls: of the turns; others may follow.
+        rows: all turns of the session.
+        turns: their numbers in it, a call each.
+        say: the reader's language.
+    """
+    return [
+        UncachedTurn(turn, _end_of_prefix(call, rows[turn - 1], say))
+        for turn, call in zip(turns, calls, strict=False)
+        if has_usage(call) and call.cached == 0
+    ]
+
+
+def _end_of_prefix(call: CallRecord, row: TurnRow, say: Say) -> str:
+    if call.prefix is None:
+        return say("none before it to begin like")
+    alike = say("{prefix} tokens are the same as before", prefix=call.prefix)
+    cause = BROKEN.get(row.report.get("prefix_broken_by", ""))
+    return alike + say("; then {cause}", cause=say(cause)) if cause else alike
+
+
+def bill_words(bill: Bill, amounts: Amounts, say: Say = ENGLISH) -> str:
+    """What the calls cost by what their providers told, beside our own count of the same inputs."""
+    text = say(
+        "{amount}: {inputs} for {tokens}, {answers} for answers of {completion} tokens, in {calls}; "
+        "by our own count {sent} went out in them",
+        amount=amounts.text(bill.amount, say),
+        inputs=amounts.bare(sum(bill.inputs.values())),
+        tokens=_of_cached(bill.prompt, bill.cached, say),
+        answers=amounts.bare(bill.answers),
+        completion=bill.completion,
+        calls=say("{count} call", "{count} calls", count=len(bill.inputs)),
+        sent=bill.sent,
+    )
+    return text + _counted_more(bill.prompt, bill.sent, say)
+
+
+def usage_of(call: CallRecord, cost: str, say: Say = ENGLISH) -> str:
+    """What the provider told of one call and what that costs, beside our own count; `""` where it told nothing."""
+    if call.prompt is None:
+        return ""
+    text = say(
+        "{inputs} for {tokens}; by our own count {sent} went out",
+        inputs=cost,
+        tokens=_of_cached(call.prompt, call.cached, say),
+        sent=call.sent,
+    )
+    return text + _counted_more(call.prompt, call.sent, say)
+
+
+def _counted_more(prompt: int, sent: int, say: Say) -> str:
+    """That a window may be full before the budget is, where a provider counts notably more than we do."""
+    if sent < CALIBRATION_MIN_TOKENS or prompt < _NOTABLE * sent:
+        return ""
+    return say(": the provider counts {share} more", share=percent(prompt - sent, sent))
+
+
+def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
+    tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
+    if cached is None:
+        return tokens + say(" (it did not tell of a cache)")
+    share = percent(cached, prompt, PLACES)
+    return tokens + say(" ({cached} of them cached: {share})", cached=cached, share=share)
+
+
+__all__ = ["UncachedTurn", "bill_words", "uncached_turns", "usage_of"]

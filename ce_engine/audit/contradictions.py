@@ -1,0 +1,103 @@
+"""Sources of a session that contradict each other: when both stood before the model, and when it was told (A-18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ce_engine.audit.noted_sources import noted_fields
+from ce_engine.audit.places.whereabouts import LEFT_OUT, Whereabouts, evidence_whereabouts
+from ce_engine.prepare.choose.conflict import disputed_values
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.rows import TurnRow
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Pieces of evidence that say different things of the same.
+
+    Attributes:
+        values: what each says, by its id and by the field.
+        both: the turns, from 1, in which two of them that differ stood before the model, whole or in part.
+        noted: those in which a note named what they say.
+    """
+
+    values: Mapping[str, Mapping[str, str]]
+    both: Sequence[int]
+    noted: Sequence[int]
+
+    @property
+    def fields(self) -> list[str]:
+        """What they disagree on."""
+        return list(dict.fromkeys(field for by_field in self.values.values() for field in by_field))
+
+    @property
+    def silent(self) -> list[int]:
+        """The turns in which both stood there without a note."""
+        return [turn for turn in self.both if turn not in frozenset(self.noted)]
+
+
+def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[Contradiction]:
+    """All contradictions of a session that a model saw anything of, those that it saw in most turns first.
+
+    Args:
+        document: the session.
+        turns: all of it, oldest first.
+    """
+    by_ids: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
+    for field, values in disputed_values([*document.evidences.values()]):
+        fields_of = by_ids.setdefault(tuple(sorted(values)), {name: {} for name in values})
+        for name, value in values.items():
+            fields_of[name][field.removeprefix("$.")] = value
+    ids = {name for names in by_ids for name in names}
+    where = evidence_whereabouts(ids, document, turns) if ids else {}
+    shown = {name: _turns_of(where[name]) for name in ids if name in where}
+    noted = _noted(turns) if ids else []
+    found = (_contradiction(fields_of, shown, noted) for fields_of in by_ids.values())
+    seen = [each for each in found if each.both or each.noted]
+    return sorted(seen, key=lambda each: -len({*each.both, *each.noted}))
+
+
+def _contradiction(
+    values: Mapping[str, Mapping[str, str]],
+    shown: Mapping[str, frozenset[int]],
+    noted: Sequence[tuple[int, Mapping[str, Sequence[str]]]],
+) -> Contradiction:
+    both = set[int]()
+    for field in {field for by_field in values.values() for field in by_field}:
+        # Those that say the same stand together; of two values each is in the turns of its own.
+        by_value: dict[str | None, set[int]] = {}
+        for name, by_field in values.items():
+            by_value.setdefault(by_field.get(field), set()).update(shown.get(name, ()))
+        seen = set[int]()
+        for turns in by_value.values():
+            both |= seen & turns
+            seen |= turns
+    told = [turn for turn, fields_of in noted if len(fields_of.keys() & values.keys()) > 1]
+    return Contradiction(values, sorted(both), told)
+
+
+def _turns_of(where: Whereabouts) -> frozenset[int]:
+    """The turns in which something stood before the model."""
+    stretches = [s for stay in where.stays if stay.fate != LEFT_OUT for s in stay.stretches]
+    return frozenset(turn for first, last in stretches for turn in range(first, last + 1))
+
+
+def _noted(turns: Sequence[TurnRow]) -> list[tuple[int, Mapping[str, Sequence[str]]]]:
+    """The turns that had a note, each with the fields that it had values of, by the id of their evidence."""
+    fields = ((number, noted_fields(row.report)) for number, row in enumerate(turns, start=1))
+    return [(number, fields_of) for number, fields_of in fields if fields_of]
+
+
+def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
+    """Turns that follow one another, each stretch from its first to its last."""
+    stretches: list[tuple[int, int]] = []
+    for turn in sorted(turns):
+        if stretches and stretches[-1][1] == turn - 1:
+            stretches[-1] = (stretches[-1][0], turn)
+        else:
+            stretches.append((turn, turn))
+    return stretches
+
+
+__all__ = ["Contradiction", "contradictions", "stretches_of"]

@@ -1,0 +1,116 @@
+"""What a turn did with messages and pieces by its record alone: of a turn that cannot be made again as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ce_engine.audit.places.message_places import MessagePlaces
+from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, standing_pins
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.replay import BroughtIn, BroughtInBefore, Explanation
+from ce_engine.schema.report import RECALLED
+from ce_engine.schema.rows import TurnRow
+
+
+def recorded_fates(
+    ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow], at: int
+) -> dict[str, str]:
+    """What became of messages in one turn, as it is stored: a key of `whereabouts.FATES` each.
+
+    Args:
+        ids: of the messages, in the order of their list.
+        document: of the session.
+        turns: all of it, oldest first.
+        at: the turn's place among them.
+
+    Returns:
+        By id; without those that the turn had not, and empty of a turn that stores nothing of them.
+    """
+    places = MessagePlaces(ids, document, turns)
+    if (turn_places := places.read_turn(turns[at])) is None:
+        return {}
+    fates: dict[str, str] = {}
+    for begin, end, fate in places.pieces(*turn_places):
+        if fate is not None:
+            fates |= dict.fromkeys(places.ids[begin:end], fate)
+    return fates
+
+
+def as_recorded(
+    attempt: Explanation, document: SessionDocument, turns: Sequence[TurnRow], at: int
+) -> Explanation:
+    """What was brought in for a turn and stood there, by its record; of the attempt only what that confirms.
+
+    Args:
+        attempt: the turn made again, which chose something else.
+        document: of the session.
+        turns: all of it, oldest first.
+        at: the turn's place among them.
+    """
+    row = turns[at]
+    pieces = quoted_pieces(row, PinsAfter(turns).of(row))
+    earlier = [
+        BroughtInBefore(
+            asked=anchor,
+            ids=[name for name, _ in refs],
+            tokens=tokens,
+            parts=[name for name, is_part in refs if is_part],
+        )
+        for anchor, refs, tokens in standing_pins(row.report)
+    ]
+    standing_ids = {name for group in earlier for name in group.ids}
+    confirmed = {piece.id: piece for piece in attempt.brought_in}
+    brought_in = [
+        _confirmed(confirmed.get(name), name, is_part, document, row)
+        for name, is_part in pieces.items()
+        if name not in standing_ids
+    ]
+    others = [p for p in attempt.brought_in if p.kind not in ("message", "evidence")]
+    # Of what was looked at besides, the record names the first of several, and no score.
+    return attempt.model_copy(
+        update={
+            "brought_in": [*brought_in, *others],
+            "earlier": earlier,
+            "passed_over": [],
+            "taken": None,
+            "nearest": None,
+        }
+    )
+
+
+def _confirmed(
+    piece: BroughtIn | None, name: str, is_part: bool, document: SessionDocument, row: TurnRow
+) -> BroughtIn:
+    """A piece as it stood there: as the attempt has it, where that is the same, else what is stored of it."""
+    if piece is not None and piece.is_part == is_part:
+        return piece
+    message = next((m for m in document.session.messages if m.message_id == name), None)
+    evidence = document.evidences.get(name)
+    kind = "message" if message is not None else "evidence"
+    source = evidence.source if evidence is not None else None
+    return BroughtIn(
+        id=name,
+        kind=kind,
+        who=message.role.value if message is not None else (source.name or "" if source else ""),
+        tokens=_tokens(row.report, name),
+        is_part=is_part,
+        text=message.content if message is not None else evidence.content if evidence else "",
+    )
+
+
+def _tokens(report: Any, name: str) -> int:
+    """What a piece cost, where a decision is on it alone; else 0."""
+    return next(
+        (
+            int(decision.get("token_estimate", 0))
+            for decision in report.get("prune_decisions", ())
+            if decision["block_id"].startswith(RECALLED)
+            and decision["block_id"].partition(":")[2] == name
+            and decision.get("count", 1) == 1
+        ),
+        0,
+    )
+
+
+__all__ = ["as_recorded", "recorded_fates"]
