@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.audit.noted_sources import noted_fields
@@ -17,7 +17,7 @@ class Contradiction:
     """Pieces of evidence that say different things of the same.
 
     Attributes:
-        values: what each says, by its id and by the field.
+        values: what each says, by its id and by the path of the field.
         both: the turns, from 1, in which two of them that differ stood before the model, whole or in part.
         noted: those in which a note named what they say.
     """
@@ -48,7 +48,7 @@ def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[
     for field, values in disputed_values([*document.evidences.values()]):
         fields_of = by_ids.setdefault(tuple(sorted(values)), {name: {} for name in values})
         for name, value in values.items():
-            fields_of[name][field.removeprefix("$.")] = value
+            fields_of[name][field] = value
     ids = {name for names in by_ids for name in names}
     where = evidence_whereabouts(ids, document, turns) if ids else {}
     shown = {name: _turns_of(where[name]) for name in ids if name in where}
@@ -89,15 +89,4 @@ def _noted(turns: Sequence[TurnRow]) -> list[tuple[int, Mapping[str, Sequence[st
     return [(number, fields_of) for number, fields_of in fields if fields_of]
 
 
-def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
-    """Turns that follow one another, each stretch from its first to its last."""
-    stretches: list[tuple[int, int]] = []
-    for turn in sorted(turns):
-        if stretches and stretches[-1][1] == turn - 1:
-            stretches[-1] = (stretches[-1][0], turn)
-        else:
-            stretches.append((turn, turn))
-    return stretches
-
-
-__all__ = ["Contradiction", "contradictions", "stretches_of"]
+__all__ = ["Contradiction", "contradictions"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from ce_engine.schema.replay import (
     RoomTaken,
 )
 from ce_engine.schema.report import RECALLED, PruneDecision
+from ce_engine.text.redaction.placeholders import PLACEHOLDER
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.report.archive import Selection
@@ -31,8 +31,6 @@ PAIR = 2
 
 JOIN_TOKENS = 2
 """Tokens that a text may cost more or less where another one stands beside it than did."""
-
-_PLACEHOLDER = re.compile(r"\[[^\W\d]\w{0,30}_[0-9]+\]")
 
 UNKNOWN_ROOM = {"room": None, "best": None, "best_room": None}
 
@@ -92,7 +90,7 @@ def same_choice(selection: Selection, report: Mapping[str, Any]) -> bool:
     quoted = (*outcome.contexts.values(), *(pin.text for pin in outcome.pins.values()))
     # A placeholder may cost other tokens than the value that went out.
     is_same = abs(outcome.used - report.get("token_used", 0)) <= JOIN_TOKENS
-    return is_same or any(map(_PLACEHOLDER.search, quoted))
+    return is_same or any(map(PLACEHOLDER.search, quoted))
 
 
 def _is_near(selection: Selection, report: Mapping[str, Any]) -> bool:

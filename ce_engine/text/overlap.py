@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 
 from ce_engine.schema.document import Message, SessionDocument
@@ -177,6 +179,20 @@ class Words:
 
 
 NOTHING = Words()
+
+
+def numbers_of(words: Iterable[str]) -> dict[str, str]:
+    """The numbers, dates and codes of two digits or more among words, by the form in which they are compared.
+
+    `1.50` is `1.5`, and `09:30` is `9:30`.
+    """
+    return {_plain(word): word for word in words if sum(map(str.isdecimal, word)) > 1}
+
+
+def _plain(word: str) -> str:
+    with suppress(ArithmeticError):
+        return str(Decimal(word).normalize())
+    return word.removeprefix(NO_YEAR).removeprefix("0" if ":" in word else "")
 
 
 def _whole(word: str) -> Sequence[str]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ce_engine.apps.present.html_text import Piece, difference
-from ce_engine.audit.contradictions import Contradiction, contradictions, stretches_of
+from ce_engine.audit.contradictions import Contradiction, contradictions
 from ce_engine.audit.noted_sources import IN_NOTE, KEEP_BOTH, NotedValues, SourcesSent, has_note
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, SENT, SHORTENED
+from ce_engine.audit.places.whereabouts import stretches_of
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.report import ConflictRecord, report_of
 from ce_engine.schema.rows import TurnRow
@@ -90,7 +91,7 @@ class ContradictionCard:
             key = (source.name or source.uri, *(by_field.get(each, "") for each in found.fields))
             by_source.setdefault(key, []).append(name)
         return cls(
-            found.fields,
+            [field.removeprefix("$.") for field in found.fields],
             [(source, ids[-1], len(ids), values) for (source, *values), ids in by_source.items()],
             *map(stretches_of, (found.both, found.noted, found.silent)),
         )
@@ -118,12 +119,10 @@ class Disagreements:
         records = self.records(self._turns[turn - 1])
         met = {(record.field_path, frozenset(record.evidence_ids)) for record in records}
         return records + [
-            ConflictRecord(
-                evidence_ids=[*each.values], field_path=f"$.{field}", resolution=KEEP_BOTH
-            )
+            ConflictRecord(evidence_ids=[*each.values], field_path=field, resolution=KEEP_BOTH)
             for each in self.contradictions
             for field in each.fields
-            if turn in each.both and (f"$.{field}", frozenset(each.values)) not in met
+            if turn in each.both and (field, frozenset(each.values)) not in met
         ]
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import short_id
+from ce_engine.prepare.choose.conflict import NOTE_ID
 from ce_engine.schema.report import RECALLED, PruneDecision, Report
 from ce_engine.sessions.spending import WORDS as COST_CAUSES
 from ce_engine.turns.report.over_budget import WORDS as PARTS
@@ -202,6 +203,8 @@ def code_words(code: str, say: Say = ENGLISH) -> str:
 def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     yield from _troubles(report, say)
+    if any(d.block_id == NOTE_ID and d.action == "dropped" for d in report.prune_decisions):
+        yield say("the note on what sources say differently found no room")
     summed = _summed(report)
     yield from (decision_words(decision, say) for decision in summed)
     groups = sum(total.count for total in summed if (total.action, total.reason) in _GROUPS)
@@ -311,7 +314,7 @@ def _summed(report: Report) -> list[PruneDecision]:
     """
     totals: dict[tuple[str, str, bool], PruneDecision] = {}
     for decision in report.prune_decisions:
-        if decision.action == "kept":
+        if decision.action == "kept" or decision.block_id == NOTE_ID:
             continue
         is_recalled = decision.block_id.startswith(RECALLED)
         key = (decision.action, decision.reason, is_recalled)

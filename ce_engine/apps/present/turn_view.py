@@ -21,6 +21,7 @@ from ce_engine.audit.places.message_places import (
     SENT,
     SHORTENED,
 )
+from ce_engine.audit.places.recorded_choice import RecordedChoice
 from ce_engine.audit.rules_sent import GONE
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
@@ -163,7 +164,7 @@ def turn_rows(
     report: Report,
     links: Links,
     say: Say = ENGLISH,
-    recorded: Mapping[str, str] | None = None,
+    recorded: RecordedChoice | None = None,
 ) -> list[Row]:
     """The messages of a turn in their order, with what became of each and why.
 
@@ -173,8 +174,8 @@ def turn_rows(
         report: as it is stored.
         links: of the session.
         say: the language of what is said of calls and attachments.
-        recorded: what became of each message by the turn's record, as `recorded_fates` has it, where the turn could not be
-            made again as it was: that counts then, and `recall` is the record's, too.
+        recorded: what the turn did by its record, where it could not be made again as it was: that counts then, and `recall` is
+            the record's, too.
     """
     messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
     parts = in_order(replay.sent, messages)
@@ -197,13 +198,15 @@ def turn_rows(
     return rows
 
 
-def as_recorded(row: Row, fates: Mapping[str, str]) -> Row:
-    """A row as the turn's record has it; how a text was changed on its way is not in it."""
-    fate = fates.get(row.message.message_id or "") if row.message else None
+def as_recorded(row: Row, choice: RecordedChoice) -> Row:
+    """A row as the turn's record has it; how a text was changed on its way is in that only of quotes."""
+    name = (row.message.message_id or "") if row.message else ""
+    fate = choice.fates.get(name)
     if fate is None or (fate == SENT and row.action in (KEPT, RESTORED)):
         return row
-    action = EXTENDED if fate == SENT and row.action == EXTENDED else _ACTIONS[fate]
-    if action == row.action != EXTENDED:
+    is_extended = fate == SENT and row.action == EXTENDED
+    action = EXTENDED if is_extended else _ACTIONS[fate]
+    if action == row.action and not (is_extended and name not in choice.quotes):
         return row
     return replace(row, action=action, sent_text="", pieces=[])
 

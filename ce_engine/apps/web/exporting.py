@@ -150,6 +150,7 @@ async def _turn(
         else [],
         "rows": [],
         "brought": [],
+        "by_record": False,
     }
     if report is None or place not in full:
         return values
@@ -157,8 +158,8 @@ async def _turn(
     record = StoredTurn(session.scope, session.document, session.turns, place)
     again = await made_again(session.reader, record, say)
     if again.replay is not None:  # else a helper's call: its figures stand
-        values["by_record"] = again.fates is not None
-        rows = turn_rows(again.replay, again.why, report, session.links, say, again.fates)
+        values["by_record"] = again.recorded is not None
+        rows = turn_rows(again.replay, again.why, report, session.links, say, again.recorded)
         values["rows"] = folded(rows)
         values["brought"] = rules_said(again.why.brought_in if again.why else [], say)
     return values

@@ -10,7 +10,7 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.places.recorded_choice import as_recorded, recorded_fates
+from ce_engine.audit.places.recorded_choice import RecordedChoice, recorded_choice
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
@@ -70,13 +70,13 @@ async def stored_turn(
 class MadeAgain:
     """A turn made again, or why it could not be.
 
-    Where that gave another input, `why` is what the record has of it, and `fates` what became of its messages by that.
+    Where that gave another input, `recorded` is what the turn did by its record, and `why` what was brought in by that.
     """
 
     replay: Replay | None = None
     why: Explanation | None = None
     problem: str = ""
-    fates: dict[str, str] | None = None
+    recorded: RecordedChoice | None = None
 
 
 async def made_again(reader: Reader, record: StoredTurn, say: Say) -> MadeAgain:
@@ -98,8 +98,7 @@ async def made_again(reader: Reader, record: StoredTurn, say: Say) -> MadeAgain:
 
 def _keep_to_record(again: MadeAgain, replay: Replay, record: StoredTurn) -> None:
     """What was made again is another input than went out: what is stored of the turn counts."""
-    document, turns = record.document, record.turns
-    ids = [part.message_id for part in (*replay.sent.dropped, *replay.sent.parts)]
-    again.fates = recorded_fates(filter(None, ids), document, turns, record.at)
-    if again.why is not None:
-        again.why = as_recorded(again.why, document, turns, record.at)
+    parts = (*replay.sent.dropped, *replay.sent.parts)
+    ids = [part.message_id for part in parts if part.message_id]
+    of = record.document, record.turns, record.at
+    again.recorded, again.why = recorded_choice(ids, again.why, *of)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import is_short_prefix
-from ce_engine.text.tokens.prices import ModelPrice, PriceTable, in_units
+from ce_engine.text.tokens.prices import PriceTable, in_units
 
 
 SLIGHT = 0.01
@@ -169,19 +169,19 @@ def billed(call: CallRecord, prices: PriceTable) -> float | None:
     price = prices.of(call.model, call.provider)
     if price is None:
         return None
-    return (_billed_input(call, price) + call.completion * price.output) / prices.per
-
-
-def _billed_input(call: CallRecord, price: ModelPrice) -> float:
     prompt = call.sent if call.prompt is None else call.prompt
     if call.cached is not None:
-        return price.of_cached(prompt, call.cached)
-    return price.of_input(prompt, cached_tokens(call))
+        paid = price.of_cached(prompt, call.cached)
+    else:
+        paid = price.of_input(prompt, cached_tokens(call))
+    return (paid + call.completion * price.output) / prices.per
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """What calls cost of which the provider told its tokens: by these, where `CallCost` is by our own count.
+
+    Where it did not tell of a cache, nothing counts as cached.
 
     Attributes:
         inputs: what their inputs cost, by call: its place among those that were summed up.
@@ -211,7 +211,11 @@ def bill_of(calls: Sequence[CallRecord], table: PriceTable) -> Bill:
     prices = {place: table.of(call.model, call.provider) for place, call in counted.items()}
     cached = [call.cached for call in counted.values() if call.cached is not None]
     return Bill(
-        {n: _billed_input(counted[n], price) / table.per for n, price in prices.items() if price},
+        {
+            n: price.of_cached(counted[n].prompt or 0, counted[n].cached or 0) / table.per
+            for n, price in prices.items()
+            if price
+        },
         math.fsum(counted[n].completion * p.output for n, p in prices.items() if p) / table.per,
         prompt=sum(call.prompt or 0 for call in counted.values()),
         cached=sum(cached) if cached else None,

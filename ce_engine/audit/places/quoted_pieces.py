@@ -62,6 +62,16 @@ def quoted_pieces(row: TurnRow, after: Pins) -> dict[str, bool]:
     return result
 
 
+def quoted_sentences(row: TurnRow, after: Pins) -> dict[str, frozenset[int]]:
+    """Of what stood quoted in part in a turn the sentences, by the ids of the texts and by their places in these."""
+    sentences: dict[str, frozenset[int]] = {}
+    for _, refs, *_ in (*_standing(row.report), *after):
+        for ref in refs:
+            if not isinstance(ref, str):
+                sentences[ref[0]] = sentences.get(ref[0], frozenset()) | frozenset(ref[1:])
+    return sentences
+
+
 def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
     """Since which turn, from 1, each text stands that a turn found before an earlier question, by that question's id.
 
@@ -122,15 +132,21 @@ def standing_pins(report: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[s
 
     A decision may be on several questions' together: the first of these has its tokens.
     """
+    for anchor, refs, tokens in _standing(report):
+        yield anchor, [*map(_ref, refs)], tokens
+
+
+def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
+    """The same, with the pieces as they are archived."""
     archive = report.get("extra", {}).get("replay") or {}
-    pins = [(anchor, [*map(_ref, refs)]) for anchor, refs, *_ in archive.get("pins", ()) if refs]
+    pins = [(anchor, refs) for anchor, refs, *_ in archive.get("pins", ()) if refs]
     begin = 0  # both are in one order, and several questions' may begin with the same
     for decision in report.get("prune_decisions", ()):
         if decision["reason"] != THERE_ALREADY:
             continue
         first, left = decision["block_id"].partition(":")[2], decision.get("count", 1)
         tokens = decision.get("token_estimate", 0)
-        at = next((n for n in range(begin, len(pins)) if pins[n][1][0][0] == first), None)
+        at = next((n for n in range(begin, len(pins)) if _ref(pins[n][1][0])[0] == first), None)
         if at is None:
             continue
         for n, (anchor, refs) in enumerate(pins[at:], start=at):
@@ -140,4 +156,4 @@ def standing_pins(report: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[s
                 tokens = 0
 
 
-__all__ = ["PinsAfter", "quoted_pieces", "quoted_since", "standing_pins"]
+__all__ = ["PinsAfter", "quoted_pieces", "quoted_sentences", "quoted_since", "standing_pins"]

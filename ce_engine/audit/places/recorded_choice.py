@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ce_engine.audit.places.message_places import MessagePlaces
@@ -11,6 +12,53 @@ from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, BroughtInBefore, Explanation
 from ce_engine.schema.report import RECALLED
 from ce_engine.schema.rows import TurnRow
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChoice:
+    """What a turn did, by its record.
+
+    Attributes:
+        fates: what became of each message: a key of `whereabouts.FATES`, by its id.
+        quotes: ids of questions that went out with the quotes that the attempt has for them, too.
+    """
+
+    fates: Mapping[str, str]
+    quotes: frozenset[str] = frozenset()
+
+
+def recorded_choice(
+    ids: Iterable[str],
+    attempt: Explanation | None,
+    document: SessionDocument,
+    turns: Sequence[TurnRow],
+    at: int,
+) -> tuple[RecordedChoice, Explanation | None]:
+    """What became of messages in a turn and what was brought in, where making it again gave something else.
+
+    Args:
+        ids: of the messages, in the order of their list.
+        attempt: what the turn made again brought in.
+        document: of the session.
+        turns: all of it, oldest first.
+        at: the turn's place among them.
+    """
+    fates = recorded_fates(ids, document, turns, at)
+    if attempt is None:
+        return RecordedChoice(fates), None
+    record = as_recorded(attempt, document, turns, at)
+    groups = {(group.asked, *group.ids): group.parts for group in attempt.earlier}
+    quotes = {
+        group.asked
+        for group in record.earlier
+        if groups.get((group.asked, *group.ids)) == group.parts
+    }
+    pieces, own = (
+        {(piece.id, piece.is_part) for piece in each.brought_in} for each in (attempt, record)
+    )
+    if pieces == own:
+        quotes |= {name for name in fates if name not in {group.asked for group in record.earlier}}
+    return RecordedChoice(fates, frozenset(quotes)), record
 
 
 def recorded_fates(
@@ -59,12 +107,19 @@ def as_recorded(
         )
         for anchor, refs, tokens in standing_pins(row.report)
     ]
-    standing_ids = {name for group in earlier for name in group.ids}
+    named = {name for group in earlier for name in group.ids}
+    # The evidence of a tool's result is named beside its message.
+    named |= {
+        ref.evidence_id
+        for message in document.session.messages
+        if message.message_id in pieces
+        for ref in message.refs or ()
+    }
     confirmed = {piece.id: piece for piece in attempt.brought_in}
     brought_in = [
         _confirmed(confirmed.get(name), name, is_part, document, row)
         for name, is_part in pieces.items()
-        if name not in standing_ids
+        if name not in named
     ]
     others = [p for p in attempt.brought_in if p.kind not in ("message", "evidence")]
     # Of what was looked at besides, the record names the first of several, and no score.
@@ -113,4 +168,4 @@ def _tokens(report: Any, name: str) -> int:
     )
 
 
-__all__ = ["as_recorded", "recorded_fates"]
+__all__ = ["RecordedChoice", "as_recorded", "recorded_choice", "recorded_fates"]

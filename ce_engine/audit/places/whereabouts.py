@@ -23,16 +23,20 @@ from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
 
 
+QUOTED_REST = "quoted_rest"
+"""Of a text in which something is looked for: other sentences of it were quoted, and not those that have it."""
+
 FATES = {
     SENT: "as a message",
     SHORTENED: "shortened",
     QUOTED: "quoted",
     QUOTED_PART: "quoted in part",
+    QUOTED_REST: "quoted in part, without it",
     LEFT_OUT: "left out",
 }
 """What may become of a message in a turn, in words."""
 
-LEFT = frozenset({LEFT_OUT, QUOTED, QUOTED_PART})
+LEFT = frozenset({LEFT_OUT, QUOTED, QUOTED_PART, QUOTED_REST})
 """The fates of what goes out as no message of its own."""
 
 
@@ -65,6 +69,12 @@ class Absence:
 
     since: int
     unseen: int | None
+
+
+def fate_in(where: Whereabouts, turn: int) -> str | None:
+    """What became of a message in a turn; `None` where that had it not."""
+    fates = (stay.fate for stay in where.stays if any(a <= turn <= b for a, b in stay.stretches))
+    return next(fates, None)
 
 
 def absence(where: Whereabouts, turn: int) -> Absence | None:
@@ -232,6 +242,17 @@ class _History:
         return parts
 
 
+def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
+    """Turns that follow one another, each stretch from its first to its last."""
+    stretches: list[tuple[int, int]] = []
+    for turn in sorted(turns):
+        if stretches and stretches[-1][1] == turn - 1:
+            stretches[-1] = (stretches[-1][0], turn)
+        else:
+            stretches.append((turn, turn))
+    return stretches
+
+
 def _side_by_side(
     earlier: Sequence[Piece], later: Sequence[Piece]
 ) -> Iterator[tuple[int, int, str | None, str | None]]:
@@ -252,6 +273,7 @@ __all__ = [
     "LEFT_OUT",
     "QUOTED",
     "QUOTED_PART",
+    "QUOTED_REST",
     "SENT",
     "SHORTENED",
     "Absence",
@@ -259,5 +281,7 @@ __all__ = [
     "Whereabouts",
     "absence",
     "evidence_whereabouts",
+    "fate_in",
+    "stretches_of",
     "whereabouts",
 ]

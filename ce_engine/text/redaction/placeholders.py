@@ -23,6 +23,9 @@ _SPELLED_IN_GROUPS = frozenset(
 )
 
 
+PLACEHOLDER = re.compile(r"\[[^\W\d]\w{0,30}_[0-9]+\]")
+"""What stands in a text where something was taken out."""
+
 _NO_SIGN = re.compile(r"[\W_]+")
 
 

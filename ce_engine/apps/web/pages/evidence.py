@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,18 +18,21 @@ from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments, usage_words
+from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.contradictions import stretches_of
 from ce_engine.audit.places.whereabouts import (
     QUOTED_PART,
     Whereabouts,
     evidence_whereabouts,
+    fate_in,
+    stretches_of,
     whereabouts,
 )
 from ce_engine.audit.trace import trace as trace_of
+from ce_engine.audit.unsupported_numbers import UnsupportedNumber, unsupported_numbers
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
@@ -60,6 +63,7 @@ async def _page(request: Request, name: str) -> Response:
     scope = await reader.scope(query.get("user", ""), query.get("id", ""))
     with reader.looking("ui trace", "read", scope):
         result, document, turns = await _read(reader, scope, name)
+        rules = await reader.rules_out(scope, turns)
     answers = {row.answer_message_id: n for n, row in enumerate(turns, 1) if row.answer_message_id}
     questions = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
     say = taste_of(request).language
@@ -84,6 +88,7 @@ async def _page(request: Request, name: str) -> Response:
         itself=[m.message_id for m in document.session.messages if m.role is Role.TOOL],
         in_part=in_part,
         disagreements=disagreements,
+        unsupported=await asyncio.to_thread(_unsupported, result, document, turns, rules),
         **_words(say),
         told=_label_messages(document, answers, questions),
         in_turns=lambda names: stretches_of({answers[name] for name in names if name in answers}),
@@ -125,8 +130,7 @@ def _in_part(
     return frozenset(
         name
         for name, where in evidence_whereabouts(ids, document, turns).items()
-        for stay in where.stays
-        if stay.fate == QUOTED_PART and any(a <= turn <= b for a, b in stay.stretches)
+        if fate_in(where, turn) == QUOTED_PART
     )
 
 
@@ -166,6 +170,19 @@ def _text(result: Trace, document: SessionDocument, choice: str) -> dict[str, An
         else [],
         "attachments": (message.attachments or ()) if message else (),
     }
+
+
+def _unsupported(
+    result: Trace, document: SessionDocument, turns: list[TurnRow], rules: Sequence[RuleOut]
+) -> list[UnsupportedNumber]:
+    """The numbers of an answer that stand in nothing that went out."""
+    at = next((n for n, row in enumerate(turns) if row.answer_message_id == result.id), None)
+    message = next((m for m in document.session.messages if m.message_id == result.id), None)
+    if at is None or message is None:
+        return []
+    return unsupported_numbers(
+        message, document, turns, at, [out.rule.text for out in rules if out.rule]
+    )
 
 
 def _label_messages(

@@ -27,6 +27,7 @@ from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.contradictions import contradictions
+from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
@@ -266,7 +267,11 @@ async def find(request: Request) -> Response:
         rules = await reader.rules_out(scope, turns) if text else []
     say = taste_of(request).language
     hits = search(document, turns, text, rules) if document is not None else None
-    where = _where(hits, document, turns) if hits is not None and document is not None else {}
+    where = (
+        await asyncio.to_thread(_where, hits, document, turns, text)
+        if hits is not None and document is not None
+        else {}
+    )
     rule_words = {rule.id: rule.words(scope.user_id, say) for rule in rules}
     lost_texts = [words for rule in rules if (words := rule.loss_notice(say))]
     answer = page(
@@ -288,11 +293,12 @@ async def find(request: Request) -> Response:
 
 
 def _where(
-    hits: Hits, document: SessionDocument, turns: Sequence[TurnRow]
+    hits: Hits, document: SessionDocument, turns: Sequence[TurnRow], text: str
 ) -> dict[str, Whereabouts]:
     """Where each of what was found went."""
     ids = [hit.id for hit in hits.hits]
-    return evidence_whereabouts(ids, document, turns) | whereabouts(ids, document, turns)
+    where = evidence_whereabouts(ids, document, turns) | whereabouts(ids, document, turns)
+    return with_words(where, text, document, turns)
 
 
 routes = [

@@ -23,6 +23,8 @@ from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.rules_out import rules_said
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
+from ce_engine.apps.present.turn_changes import TITLES as TITLES_OF_CHANGES
+from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
@@ -42,9 +44,11 @@ from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.apps.web.stored_turn import SECONDS, MadeAgain, StoredTurn, made_again, stored_turn
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
+from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
 from ce_engine.audit.rules_sent import is_rule
+from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
@@ -72,6 +76,7 @@ async def turn(request: Request) -> Response:
     rows, sides = await asyncio.to_thread(_compared, again, record, links, say)
     find = query.get("find", "").strip()
     hits = [row for row in rows if row.has(find)]
+    absent = [row for row in hits if find and row.is_out and not row.is_quoted]
     batch = newest(hits)
     return page(
         request,
@@ -82,6 +87,7 @@ async def turn(request: Request) -> Response:
         **_costs(reader, record, say),
         rows=batch if find else folded(batch),
         hits=len(hits),
+        absent=absent,
         **await asyncio.to_thread(rest_of, record.row, links, again.why, rows, batch, query, say),
         is_fold=lambda row: isinstance(row, Fold),
         why=partial(reason_words, say=say),
@@ -92,22 +98,30 @@ async def turn(request: Request) -> Response:
         source=_source(links, say),
         back=_back(record),
         shown_text=_shown_text(record.document, find),
-        **_whereabouts(record, batch),
+        **_whereabouts(record, batch, say),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
-        **_answer(record, links, say),
+        **await asyncio.to_thread(_answer, record, again.why, links, say),
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
 
 
-def _answer(record: StoredTurn, links: Links, say: Say) -> dict[str, Any]:
-    """What the model said, and the tools that it asked for."""
+def _answer(
+    record: StoredTurn, explanation: Explanation | None, links: Links, say: Say
+) -> dict[str, Any]:
+    """What the model said, the tools that it asked for, and its numbers that nothing had that went out."""
     name, messages = record.row.answer_message_id, record.document.session.messages
     message = next((m for m in messages if name and m.message_id == name), None)
+    if message is None:
+        return {"answer": None}
+    pieces = explanation.brought_in if explanation is not None else []
+    rules = [piece.text for piece in pieces if piece.kind not in ("message", "evidence")]
+    of = message, record.document, record.turns, record.at
     return {
         "answer": message,
-        "answer_calls": links.render_calls(message, say) if message else [],
+        "answer_calls": links.render_calls(message, say),
+        "unsupported": unsupported_numbers(*of, rules),
     }
 
 
@@ -116,14 +130,24 @@ def _asked_turns(record: StoredTurn) -> dict[str | None, int]:
     return {row.tip_message_id: n for n, row in reversed(list(enumerate(record.turns, 1)))}
 
 
-def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
+MOST_CHANGES = 12
+"""Messages of one kind of change that are named."""
+
+
+def _whereabouts(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
     """Where each message went, since which turns those are left out that are, and what is quoted since when."""
     ids = [row.message.message_id or "" for row in rows if row.message]
     where = own = whereabouts(ids, record.document, record.turns)
     if len({row.lane for row in record.turns}) > 1:
         own = whereabouts(ids, record.document, record.turns, record.row.lane)
     absences = {name: absence(history, record.at + 1) for name, history in own.items()}
+    before = before_in_lane(record.turns, record.at)
+    changes = turn_changes(own, record.at + 1, before + 1) if before is not None else []
     return {
+        "turn_changes": [
+            (say(TITLES_OF_CHANGES[c.kind]), c.ids[:MOST_CHANGES], len(c.ids)) for c in changes
+        ],
+        "changes_since": None if before is None else before + 1,
         "where": where,
         "gone": absences,
         "asked_turns": _asked_turns(record),
@@ -134,16 +158,33 @@ def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
 def _recall(explanation: Explanation | None, say: Say) -> dict[str, Any]:
     """What was brought in, now and by earlier turns, and what was looked at."""
     if explanation is None:
-        return {"brought": [], "earlier": [], "passed": [], "asked": "", "nearest": None}
+        none = dict.fromkeys(("brought", "earlier", "passed"), ())
+        return {**none, "asked": "", "nearest": None, "piece_counts": ""}
     return {
         "brought": rules_said(explanation.brought_in, say),
         "earlier": explanation.earlier,
+        "piece_counts": _piece_counts(explanation, say),
         "passed": explanation.passed_over,
         "asked": explanation.asked,
         "stretches": sent_stretches,
         "nearest": explanation.nearest,
         "stands_before": standing_before(explanation),
     }
+
+
+def _piece_counts(explanation: Explanation, say: Say) -> str:
+    """How many pieces are new in the turn, stand there from before, and are rules or settings."""
+    found = [piece for piece in explanation.brought_in if piece.kind in ("message", "evidence")]
+    standing = sum(len(group.ids) for group in explanation.earlier)
+    others = len(explanation.brought_in) - len(found)
+    parts = [
+        say("{count} new piece", "{count} new pieces", count=len(found)),
+        say("{count} stands from before", "{count} stand from before", count=standing)
+        if standing
+        else "",
+        say("{count} of rules, settings and notes", count=others) if others else "",
+    ]
+    return say(", ").join(filter(None, parts))
 
 
 async def _rules(
@@ -173,7 +214,7 @@ NO_WHAT_IF: dict[str, Any] = {"other": None, "refusal": "", "placement": "", "re
 def _rows(again: MadeAgain, report: Report | None, links: Links, say: Say) -> list[Row]:
     if again.replay is None or report is None:
         return []
-    return turn_rows(again.replay, again.why, report, links, say, again.fates)
+    return turn_rows(again.replay, again.why, report, links, say, again.recorded)
 
 
 def _compared(

@@ -1,0 +1,260 @@
+"""What people ask of a session: the bill, contradictions, numbers from nowhere, why a message stayed out, what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from ce_engine import create_context_engine, open_store
+from ce_engine.apps.present.turn_changes import turn_changes
+from ce_engine.apps.web.links import costs_url, trace_url, turn_url
+from ce_engine.audit.places.whereabouts import (
+    LEFT_OUT,
+    QUOTED,
+    SENT,
+    SHORTENED,
+    Stay,
+    Whereabouts,
+    stretches_of,
+)
+from ce_engine.schema.enums import Role
+from ce_engine.schema.rows import PutTurn
+from tests.hosts.cli_host import ce, url_of
+from tests.hosts.compare_host import Told, put
+from tests.hosts.ward_host import SCOPE, Ward, small_talk, ward_of
+from tests.unit.apps.web.visiting import plain, texts, visit
+
+
+NONE_CACHED = {"cache_read": 0}
+HALF_CACHED = {"cache_read": 50}
+
+
+# The bill
+
+
+@pytest.fixture
+def bill(tmp_path: Path) -> str:
+    """Three calls of 100, 200 and 300 tokens by the provider's count, of which it had 0, 50 and 0 in its cache; one untold."""
+    found = url_of(tmp_path / "ce.db")
+    broken = {"prefix_broken_by": "cut"}
+    calls = [
+        Told(prompt=100, prefix=None, params=NONE_CACHED),
+        Told(prompt=200, params=HALF_CACHED),
+        Told(prompt=300, params=NONE_CACHED, report=broken),
+        Told(prompt=0, completion=0),
+    ]
+    put(found, "s", calls)
+    return found
+
+
+def test_the_bill_as_told_stands_first(bill: str) -> None:
+    with visit(bill) as client:
+        html = client.get(costs_url("", "s")).text
+    # 600 tokens, 50 of them for a tenth, and 3 answers of 10 for four times as much.
+    assert "675 units cost as told, of inputs and answers: 8.3% of the input cached" in plain(html)
+    [told, *_] = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html)
+    assert told[0] == "as told"
+    assert "555 for 600 tokens of input (50 of them cached: 8.3%)" in plain(told[1])
+    command = " ".join(ce("report", "s", "--store", bill, columns=400).stdout.split())
+    assert "as told 675 units: 555 for 600 tokens of input" in command
+
+
+def test_each_turn_has_its_bill_and_what_was_cached(bill: str) -> None:
+    with visit(bill) as client:
+        html = client.get(costs_url("", "s", order="billed")).text
+        plainest = client.get(costs_url("", "s")).text
+    rows = re.findall(r"<tr>\s*<td class=\"number\"><a data-row.*?</tr>", html, re.DOTALL)
+    cells = [texts(row, "td") for row in rows]
+    heads = [head.rstrip(" ↓") for head in texts(html, "th")]
+    cost, cached = heads.index("cost, as told"), heads.index("cached, as told")
+    assert [(row[0], row[cost], row[cached]) for row in cells] == [
+        ("3", "300", "0"),
+        ("2", "155", "50"),
+        ("1", "100", "0"),
+        ("4", "-", "–"),
+    ]
+    assert "cost, as told" in texts(plainest, "th")
+
+
+def test_the_turns_are_listed_of_which_nothing_was_cached(bill: str) -> None:
+    with visit(bill) as client:
+        html = client.get(costs_url("", "s")).text
+    part = html.split('class="uncached"')[1].split("</details>")[0]
+    assert "of 2 turns the provider had nothing in its cache" in plain(part)
+    assert [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)] == [
+        "turn 1 none before it to begin like",
+        "turn 3 40 tokens are the same as before; then the cut moved",
+    ]
+
+
+def test_of_a_provider_that_tells_nothing_there_is_no_bill(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    put(found, "s", [Told(prompt=0, completion=0)])
+    with visit(found) as client:
+        html = client.get(costs_url("", "s")).text
+    assert "as told" not in html
+    assert "uncached" not in html
+
+
+# Contradictions, numbers, reasons
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
+    url = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    engine = create_context_engine(url)
+    engine.sync.check()
+    made = ward_of(engine)
+    made.ask("And its price, please?", "It was 381.55 euros, and its weight 31.2.")
+    engine.sync.flush()
+    yield made
+    engine.sync.close()
+
+
+@pytest.fixture(scope="module")
+def pages(ward: Ward) -> Iterator[TestClient]:
+    with visit(ward.app.engine.store.url) as client:
+        yield client
+
+
+def page_of(pages: TestClient, turn: int, **more: str) -> str:
+    answer = pages.get(turn_url(SCOPE.user_id, SCOPE.session_id, turn, **more))
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_a_contradiction_has_a_card_with_its_turns(ward: Ward, pages: TestClient) -> None:
+    html = pages.get(costs_url(SCOPE.user_id, SCOPE.session_id)).text
+    [card] = re.findall(r'<details class="contradiction".*?</details>', html, re.DOTALL)
+    text = plain(card)
+    assert "sources disagree weight_kg" in text
+    assert "patient_record : 31.2" in text
+    assert "ward_chart : 28.6" in text
+    both = [n for n in ward.turns_with("31.2", "28.6") if not ward.is_note_alone(n)]
+    (first, last), *_ = stretches_of(both)
+    assert f"Both before the model, whole or in part: {first} – {last}" in text
+    assert "the model was told:" in text
+
+
+def test_a_number_from_nowhere_is_marked_on_the_turn_and_in_the_trace(
+    ward: Ward, pages: TestClient
+) -> None:
+    document, turns = ward.stored()
+    answer = turns[-1].answer_message_id or ""
+    trace = pages.get(trace_url(SCOPE.user_id, SCOPE.session_id, answer)).text
+    for html in (page_of(pages, len(turns)), trace):
+        marked = html.split('class="unsupported"')[1].split("</p>")[0]
+        assert texts(marked, "b") == ["381.55"]
+    question = next(m.message_id for m in document.session.messages if m.role is Role.USER)
+    other = pages.get(trace_url(SCOPE.user_id, SCOPE.session_id, question or "")).text
+    assert "unsupported" not in other
+
+
+def test_why_a_message_stayed_out_stands_beside_the_word_that_is_looked_for(
+    pages: TestClient,
+) -> None:
+    html = page_of(pages, 12, find="lamp number 1 is")
+    found = [plain(each) for each in re.findall(r'<p class="found"[^>]*>.*?</p>', html, re.DOTALL)]
+    assert len(found) in (2, 3)
+    assert "It stands before the cut" in found[1]
+
+
+def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: TestClient) -> None:
+    moved = next(n for n in range(4, len(ward.inputs)) if "moved" in page_of(pages, n))
+    card = page_of(pages, moved).split('id="changes"')[1].split("</section>")[0]
+    assert f"Against turn {moved - 1}" in plain(card)
+    assert "left out now" in card
+    for name in re.findall(r'href="#row-([^"]*)"', card):
+        assert f'id="row-{name}"' in page_of(pages, moved)
+    assert 'id="changes"' not in page_of(pages, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        (None, SENT, "new"),
+        (SENT, LEFT_OUT, "out"),
+        (SENT, QUOTED, "quoted"),
+        (QUOTED, LEFT_OUT, "unquoted"),
+        (LEFT_OUT, SENT, "back"),
+        (SENT, SHORTENED, "shortened"),
+        (SHORTENED, SENT, "back"),
+        (SENT, SENT, None),
+        (LEFT_OUT, LEFT_OUT, None),
+        (None, LEFT_OUT, None),
+        (SENT, None, None),
+    ],
+)
+def test_kinds_of_changes(before: str | None, now: str | None, kind: str | None) -> None:
+    stays = tuple(Stay(fate, ((n, n),)) for n, fate in ((3, before), (4, now)) if fate)
+    changes = turn_changes({"m": Whereabouts(3, stays)}, 4, 3)
+    assert [change.kind for change in changes] == ([kind] if kind else [])
+
+
+def test_pieces_are_counted_by_since_when_they_stand(ward: Ward, pages: TestClient) -> None:
+    found = {
+        text
+        for n in range(1, len(ward.inputs) + 1)
+        for text in re.findall(
+            r"Brought in for this turn <span class=\"soft\">(.*?)</span>", page_of(pages, n)
+        )
+    }
+    assert any(re.fullmatch(r"\d+ new pieces?, \d+ stands? from before", text) for text in found)
+
+
+# A turn that cannot be made again
+
+
+@pytest.fixture
+def other_release(tmp_path: Path) -> Iterator[tuple[Ward, TestClient]]:
+    """A session whose archive says that each turn had less room than it had: made again, it leaves out more."""
+    url = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(url)
+    engine.sync.check()
+    ward = Ward(engine)
+    small_talk(ward, 12)
+    _, turns = ward.stored()
+    engine.sync.close()
+
+    async def lessen() -> None:
+        store = open_store(url)
+        for row in turns:
+            archive = row.report["extra"]["replay"]
+            if archive.get("settings"):
+                archive["settings"]["budget"]["max_input_tokens"] = 300
+        await store.apply(SCOPE, [PutTurn(replace(row)) for row in turns])
+        await store.close()
+
+    asyncio.run(lessen())
+    with visit(url) as client:
+        yield ward, client
+
+
+def test_of_a_turn_that_cannot_be_made_again_the_record_is_shown(
+    other_release: tuple[Ward, TestClient],
+) -> None:
+    ward, client = other_release
+    last = len(ward.inputs)
+    by_record = 0
+    for turn in range(1, last + 1):
+        html = page_of(client, turn)
+        by_record += 'id="by-record"' in html
+        assert ('id="by-record"' in html) == ("cannot be made again as it went out" in html)
+        for step in html.split('<div class="step is-')[1:]:
+            gave = plain(f"<div {step.split('Where it went')[0]}")
+            n = re.search(r"Please tell me of lamp \d+ |Lamp number \d+ ", gave)
+            if n is None or "went-to" not in step:
+                continue
+            text = n[0]
+            is_message = any(
+                text in line and not line.startswith("|")
+                for line in ward.inputs[turn - 1].splitlines()
+            )
+            assert step.startswith("dropped") != is_message, (turn, text)
+    assert by_record > last / 2

@@ -1,0 +1,184 @@
+"""What a model had before it: contradictions, numbers of its answers, quoted words, and turns told by their record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ce_engine import (
+    CharBasedEstimator,
+    ContextEngine,
+    MemoryStore,
+    Role,
+    create_context_engine,
+)
+from ce_engine.audit.contradictions import Contradiction, contradictions
+from ce_engine.audit.places.quoted_words import with_words
+from ce_engine.audit.places.recorded_choice import recorded_choice
+from ce_engine.audit.places.whereabouts import (
+    QUOTED,
+    QUOTED_PART,
+    QUOTED_REST,
+    SENT,
+    fate_in,
+    stretches_of,
+    whereabouts,
+)
+from ce_engine.audit.unsupported_numbers import unsupported_numbers
+from tests.hosts.ward_host import SCOPE, Ward, config, small_talk, ward_of
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
+    yield made
+    made.sync.close()
+
+
+@pytest.mark.req("A-18")
+def test_a_contradiction_says_when_both_stood_before_the_model(engine: ContextEngine) -> None:
+    ward = ward_of(engine)
+    document, turns = ward.stored()
+    [found] = contradictions(document, turns)
+    assert found.fields == ["$.weight_kg"]
+    both = [n for n in ward.turns_with("31.2", "28.6") if not ward.is_note_alone(n)]
+    assert both
+    assert len(both) < len(turns)
+    assert found.both == both
+    noted = ward.turns_with("Sources disagree")
+    assert found.noted == noted
+    assert found.silent == [turn for turn in both if turn not in noted]
+    names = {document.evidences[name].source.name for name in found.values}
+    assert names == {"patient_record", "ward_chart"}
+
+
+@pytest.mark.req("A-18")
+def test_what_no_model_saw_of_a_contradiction_is_in_no_report(engine: ContextEngine) -> None:
+    ward = ward_of(engine)
+    _, turns = ward.stored()
+    told = [n for n, row in enumerate(turns, 1) if row.report.get("conflicts")]
+    seen = {*ward.turns_with("31.2"), *ward.turns_with("28.6")}
+    assert told
+    assert {*told} <= seen
+
+
+def test_of_two_that_say_the_same_neither_contradicts() -> None:
+    values = {"a": {"$.x": "1"}, "b": {"$.x": "2"}, "c": {"$.x": "1"}}
+    found = Contradiction(values, [3, 4], [4])
+    assert (found.fields, found.silent) == (["$.x"], [3])
+
+
+def unsupported(ward: Ward, turn: int) -> dict[str, str]:
+    """The numbers of a turn's answer that nothing had, and the text of the message that has each."""
+    document, turns = ward.stored()
+    messages = {m.message_id: m for m in document.session.messages}
+    answer = messages[turns[turn - 1].answer_message_id]
+    found = unsupported_numbers(answer, document, turns, turn - 1)
+    return {
+        each.text: messages[each.message_id].content if each.message_id else "" for each in found
+    }
+
+
+def test_a_number_that_nothing_had_is_found(engine: ContextEngine) -> None:
+    ward = Ward(engine, 5000)
+    paper = json.dumps(
+        {"sample": "LB-7731", "ALT": 214.0, "price": 1184.3, "at": "09:30", "on": "2026-05-14"}
+    )
+    said = "LB-7731 of 14 May, 9:30: ALT 241, not 214; 1,184.30 of 3,000 leave 1815.70. 2 ways."
+    ward.look_up("Is it of 3000?", "lab", paper, said)
+    assert unsupported(ward, 2) == {"241": "", "1815.70": ""}
+
+
+def test_a_number_of_what_did_not_go_out_is_told_with_its_message(engine: ContextEngine) -> None:
+    ward = Ward(engine, 400)
+    ward.ask("The mail says: a pack costs 31.80 from June on.", "Noted.")
+    small_talk(ward, 14)
+    ward.ask("Hello.", "It gets dearer, from 31.80 to 34.20.")
+    turn = len(ward.inputs)
+    assert "31.80" not in ward.inputs[-1]
+    found = unsupported(ward, turn)
+    assert found == {
+        "31.80": "The mail says: a pack costs 31.80 from June on.",
+        "34.20": "",
+    }
+
+
+def test_what_stands_in_a_quotation_was_there(engine: ContextEngine) -> None:
+    ward = Ward(engine)
+    ward.ask("The invoice 4711 of the north warehouse is over 381.55 euros.", "Noted.")
+    small_talk(ward, 12)
+    ward.ask("How much is the invoice 4711 of the warehouse?", "381.55 euros.")
+    document, turns = ward.stored()
+    first = document.session.messages[0].message_id or ""
+    where = whereabouts([first], document, turns)
+    assert fate_in(where[first], len(turns)) == QUOTED
+    assert unsupported(ward, len(turns)) == {}
+
+
+LETTER = (
+    "Rex has not eaten since eight o'clock in the evening. Is the dental work tomorrow still wise? "
+    "If it must be moved: I am away from 14 to 24 May. "
+    + "Bring his own blanket back, please. "
+    * 12
+)
+
+
+def test_words_are_told_apart_from_the_rest_of_what_is_quoted_in_part(
+    engine: ContextEngine,
+) -> None:
+    ward = Ward(engine, 500)
+    ward.look_up("Any mail?", "mail_from", LETTER, "A letter on Rex.")
+    small_talk(ward, 10)
+    ward.ask("Is the dental work of Rex tomorrow still wise?", "It is not.")
+    small_talk(ward, 2)
+    ward.ask("From when to when in May is the owner of Rex away?", "From 14 to 24 May.")
+    small_talk(ward, 8)
+    document, turns = ward.stored()
+    name = next(m.message_id for m in document.session.messages if m.role is Role.TOOL)
+    assert name is not None
+    where = whereabouts([name], document, turns)
+    found = with_words(where, "24 may", document, turns)[name]
+    there = {
+        n for n in range(1, len(turns) + 1) if fate_in(found, n) in (SENT, QUOTED, QUOTED_PART)
+    }
+    assert {*ward.turns_with("24 May", "dental")} <= there
+    rest = {n for n in range(1, len(turns) + 1) if fate_in(found, n) == QUOTED_REST}
+    assert rest
+    for n in rest:
+        assert "away from 14 to 24 May" not in ward.inputs[n - 1]
+        assert any(part in ward.inputs[n - 1] for part in ("Rex has not", "dental", "blanket"))
+    for n in there:
+        assert "24 May" in ward.inputs[n - 1], n
+
+
+def test_the_record_counts_where_a_turn_is_made_again_otherwise(engine: ContextEngine) -> None:
+    """As another release would that leaves out more: its attempt says one thing, the record what was on the wire."""
+    ward = ward_of(engine)
+    document, turns = ward.stored()
+    differing = 0
+    for at, row in enumerate(turns):
+        replay = engine.sync.replay(SCOPE, row.turn_id, config(250)).instead
+        attempt = engine.sync.explain(SCOPE, row.turn_id)
+        assert replay is not None
+        ids = [m.message_id for m in document.session.messages if m.message_id]
+        choice, record = recorded_choice(ids, attempt, document, turns, at)
+        assert record is not None
+        kept = {p.message_id for p in replay.parts if p.action == "kept" and p.message_id}
+        texts = {m.message_id: m.content for m in document.session.messages}
+        for name, fate in choice.fates.items():
+            if fate == SENT and texts[name]:
+                assert texts[name] in ward.inputs[at]
+                differing += name not in kept
+        # What was made again is what went out: of it the record says the same.
+        assert [(p.id, p.is_part) for p in record.brought_in] == [
+            (p.id, p.is_part) for p in attempt.brought_in
+        ]
+        assert [g.ids for g in record.earlier] == [g.ids for g in attempt.earlier]
+    assert differing
+
+
+def test_stretches() -> None:
+    assert stretches_of({4, 1, 2, 9, 3}) == [(1, 4), (9, 9)]
+    assert stretches_of([]) == []
