@@ -193,7 +193,7 @@ def _fields(content: str) -> dict[str, str]:
 
 
 def _parsed(content: str) -> Any:
-    """A JSON object, or the `str` of a Python one: that is what LlamaIndex 0.14 makes of what a tool returns."""
+    """A JSON object, or the `str` of a Python one: some hosts make that of what a tool returns."""
     if content.lstrip().startswith("{'") and len(content) <= MAX_LITERAL_CHARS:
         return ast.literal_eval(content.strip())
     return json.loads(content)

@@ -213,6 +213,7 @@ async def costs(request: Request) -> Response:
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
+        rules = await reader.rules_out(scope, turns) if document is not None else []
     if document is None:
         return page(request, "session_costs.html", document=None)
     say, lane = taste_of(request).language, query.get("lane")
@@ -235,6 +236,7 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         contradictions=await asyncio.to_thread(_contradictions, document, turns),
+        rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, say),
         lane=lane,

@@ -76,7 +76,6 @@ async def turn(request: Request) -> Response:
     rows, sides = await asyncio.to_thread(_compared, again, record, links, say)
     find = query.get("find", "").strip()
     hits = [row for row in rows if row.has(find)]
-    absent = [row for row in hits if find and row.is_out and not row.is_quoted]
     batch = newest(hits)
     return page(
         request,
@@ -85,9 +84,7 @@ async def turn(request: Request) -> Response:
         **_figures(record, report, say),
         **_reasons(record, report, again.why, say),
         **_costs(reader, record, say),
-        rows=batch if find else folded(batch),
-        hits=len(hits),
-        absent=absent,
+        **_listed(hits, batch, find),
         **await asyncio.to_thread(rest_of, record.row, links, again.why, rows, batch, query, say),
         is_fold=lambda row: isinstance(row, Fold),
         why=partial(reason_words, say=say),
@@ -105,6 +102,14 @@ async def turn(request: Request) -> Response:
         **await asyncio.to_thread(_answer, record, again.why, links, say),
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
+
+
+def _listed(hits: Sequence[Row], batch: Sequence[Row], find: str) -> dict[str, Any]:
+    """The rows of a page; where something is looked for, those that have it, and which of them the model had not."""
+    if not find:
+        return {"rows": folded(batch), "hits": len(hits), "absent": []}
+    absent = [row for row in hits if row.is_out and not row.is_quoted]
+    return {"rows": batch, "hits": len(hits), "absent": absent}
 
 
 def _answer(

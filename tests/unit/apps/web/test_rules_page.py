@@ -66,6 +66,14 @@ def test_the_search_of_a_session_finds_a_rule_that_went_out(pages: TestClient) -
     assert "Always answer in euros." in text
 
 
+def test_the_page_of_a_session_has_its_rules(pages: TestClient) -> None:
+    html = pages.get("/session/costs", params=WHO).text
+    part = plain(html.split('class="rules"')[1].split("</details>")[0])
+    assert "1 rule went out" in part
+    assert "Always answer in euros. must · user mara · since turn 3 · in 3 calls" in part
+    assert "warehouse" not in part
+
+
 def test_a_rule_that_never_went_out_is_not_found(pages: TestClient) -> None:
     assert "no rule of this session has it" in _found(pages, "mention the warehouse")
 
