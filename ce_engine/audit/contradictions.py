@@ -18,11 +18,13 @@ class Contradiction:
 
     Attributes:
         values: what each says, by its id and by the path of the field.
-        both: the turns, from 1, in which two of them that differ stood before the model, whole or in part.
+        shown: the turns, from 1, in which each stood before the model, whole or in part, by its id.
+        both: the turns in which two of them that differ did.
         noted: those in which a note named what they say.
     """
 
     values: Mapping[str, Mapping[str, str]]
+    shown: Mapping[str, frozenset[int]]
     both: Sequence[int]
     noted: Sequence[int]
 
@@ -34,21 +36,18 @@ class Contradiction:
     @property
     def silent(self) -> list[int]:
         """The turns in which both stood there without a note."""
-        return [turn for turn in self.both if turn not in frozenset(self.noted)]
+        noted = frozenset(self.noted)
+        return [turn for turn in self.both if turn not in noted]
 
 
 def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[Contradiction]:
-    """All contradictions of a session that a model saw anything of, those that it saw in most turns first.
+    """The contradictions of a session that a model saw anything of, those that it saw in most turns first.
 
     Args:
         document: the session.
         turns: all of it, oldest first.
     """
-    by_ids: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
-    for field, values in disputed_values([*document.evidences.values()]):
-        fields_of = by_ids.setdefault(tuple(sorted(values)), {name: {} for name in values})
-        for name, value in values.items():
-            fields_of[name][field] = value
+    by_ids = _by_ids(document)
     ids = {name for names in by_ids for name in names}
     where = evidence_whereabouts(ids, document, turns) if ids else {}
     shown = {name: _turns_of(where[name]) for name in ids if name in where}
@@ -56,6 +55,23 @@ def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[
     found = (_contradiction(fields_of, shown, noted) for fields_of in by_ids.values())
     seen = [each for each in found if each.both or each.noted]
     return sorted(seen, key=lambda each: -len({*each.both, *each.noted}))
+
+
+def _by_ids(document: SessionDocument) -> dict[frozenset[str], dict[str, dict[str, str]]]:
+    """By the ids of those that disagree, what each says of each field; of a field only the largest such group."""
+    by_field: dict[str, list[dict[str, str]]] = {}
+    for field, values in disputed_values([*document.evidences.values()]):
+        groups = by_field.setdefault(field, [])
+        if not any(values.keys() <= other.keys() for other in groups):
+            groups[:] = [other for other in groups if not other.keys() <= values.keys()]
+            groups.append(values)
+    by_ids: dict[frozenset[str], dict[str, dict[str, str]]] = {}
+    for field, groups in by_field.items():
+        for values in groups:
+            fields_of = by_ids.setdefault(frozenset(values), {name: {} for name in values})
+            for name, value in values.items():
+                fields_of[name][field] = value
+    return by_ids
 
 
 def _contradiction(
@@ -73,8 +89,9 @@ def _contradiction(
         for turns in by_value.values():
             both |= seen & turns
             seen |= turns
-    told = [turn for turn, fields_of in noted if len(fields_of.keys() & values.keys()) > 1]
-    return Contradiction(values, sorted(both), told)
+    own = {name: shown.get(name, frozenset()) for name in values}
+    noted_turns = [turn for turn, fields_of in noted if len(fields_of.keys() & values.keys()) > 1]
+    return Contradiction(values, own, sorted(both), noted_turns)
 
 
 def _turns_of(where: Whereabouts) -> frozenset[int]:

@@ -115,13 +115,18 @@ def _is_no_rule(name: str) -> bool:
 def _fates(
     decisions: Sequence[Mapping[str, Any]], is_wanted: Callable[[str], bool]
 ) -> list[tuple[str, str, str, int, int]]:
-    """The decisions on what is wanted; those side by side and alike as one, as they are stored."""
+    """The decisions on what is wanted; those side by side and alike as one, as they are stored.
+
+    What a message of the list that is left out would have cost is not compared: masked, it may cost more or less.
+    """
     fates: list[tuple[str, str, str, int, int]] = []
     for decision in decisions:
         name, fate = decision["block_id"], (decision["action"], decision["reason"])
         if not is_wanted(name):
             continue
         count, tokens = decision.get("count", 1), decision.get("token_estimate", 0)
+        if fate[0] == "dropped" and not _is_looked_at(name):
+            tokens = 0
         if fates and fates[-1][1:3] == fate:
             first, _, _, more, others = fates.pop()
             name, count, tokens = first, count + more, tokens + others

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from ce_engine.audit.noted_sources import NotedValues, noted_fields
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, quoted_sentences
 from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import LEFT
 from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.rows import TurnRow
-from ce_engine.text.overlap import Words, numbers_of
 from ce_engine.text.redaction.placeholders import PLACEHOLDER
-from ce_engine.text.written_dates import NO_YEAR
+from ce_engine.text.written_numbers import WrittenNumber, number_forms, written_numbers
 
+
+LEAST_DIGITS = 2
+"""Of a number that is looked for: others stand anywhere."""
+
+MOST_NUMBERS = 40
+"""Numbers of an answer that are looked for, the first."""
 
 MOST_LOOKED_AT = 1000
 """Messages in which a number is looked for that did not go out, the newest."""
@@ -28,12 +33,12 @@ class UnsupportedNumber:
     Attributes:
         text: as the answer has it.
         message_id: the newest earlier message that has it, and did not go out; `""` of none.
-        may_be_masked: what went out is stored masked in part, and it may stand in that.
+        may_be_hidden: what went out is stored masked in part, or went out summed up: it may have stood in that.
     """
 
     text: str
-    message_id: str
-    may_be_masked: bool
+    message_id: str = ""
+    may_be_hidden: bool = False
 
 
 def unsupported_numbers(
@@ -45,54 +50,59 @@ def unsupported_numbers(
 ) -> list[UnsupportedNumber]:
     """The numbers of two digits or more, in their order, each once.
 
-    The app's system messages are never stored: what stands in them counts as nothing.
+    The app's system messages are never stored: what stands in them counts as nothing. A text that went out shortened counts
+    whole, and one that was quoted in part with the sentences that were.
 
     Args:
         answer: of the turn.
         document: of the session.
         turns: all of it, oldest first.
         at: the turn's place among them.
-        rules: texts of rules that went out.
+        rules: texts of rules that went out in it.
     """
-    words = Words.of(answer.content)
-    missing = numbers_of(words.all)
-    earlier = document.session.messages
-    earlier = earlier[: next((n for n, m in enumerate(earlier) if m is answer), len(earlier))]
+    missing = _numbers(answer.content)
+    messages = document.session.messages
+    earlier = messages[: next((n for n, m in enumerate(messages) if m is answer), len(messages))]
     ids = [message.message_id for message in earlier if message.message_id]
-    fates = recorded_fates(ids, document, turns, at)
+    fates = recorded_fates(ids, document, turns, at) if missing else {}
     if not fates:
         return []  # nothing is stored of what it had
     shown = {name for name, fate in fates.items() if fate not in LEFT}
-    texts = [_text(message) for message in earlier if message.message_id in shown]
-    texts += [*_quoted(document, turns, at), *rules]
-    for text in texts if missing else ():
-        for number in _numbers(words, text).keys() & missing.keys():
-            del missing[number]
-    is_masked = any(map(PLACEHOLDER.search, texts))
-    return [
-        UnsupportedNumber(
-            _as_said(word, answer.content), _elsewhere(word, earlier, shown), is_masked
-        )
-        for word in missing.values()
-    ]
+    is_hidden = bool((turns[at].report.get("extra", {}).get("replay") or {}).get("summaries"))
+    own = (_text(message) for message in earlier if message.message_id in shown)
+    for text in (*own, *_put_in(document, turns, at), *rules):
+        is_hidden |= PLACEHOLDER.search(text) is not None
+        missing = _without(missing, text)
+        if not missing:
+            return []
+    found = {number.text: UnsupportedNumber(number.text, "", is_hidden) for number in missing}
+    others = (m for m in reversed(earlier[-MOST_LOOKED_AT:]) if m.message_id not in shown)
+    for message in others:
+        left = _without(missing, _text(message))
+        for number in missing:
+            if number not in left:
+                found[number.text] = replace(
+                    found[number.text], message_id=message.message_id or ""
+                )
+        if not (missing := left):
+            break
+    return [*found.values()]
 
 
-def _numbers(words: Words, text: str) -> Mapping[str, str]:
-    """The numbers that both have; a date without a year is that of the other."""
-    source = Words.of(text)
-    own = numbers_of(source.with_years_of(words).all) | numbers_of(source.all)
-    # A date of the answer goes by the name that the answer has for it.
-    pairs = zip(words.all, words.with_years_of(source).all, strict=True)
-    return {
-        name: word
-        for word, dated in pairs
-        for name in numbers_of([word])
-        if own.keys() & {name, *numbers_of([dated])}
-    }
+def _numbers(text: str) -> list[WrittenNumber]:
+    """The numbers that are looked for, each once."""
+    by_text = {each.text: each for each in written_numbers(text) if each.digits >= LEAST_DIGITS}
+    return [*by_text.values()][:MOST_NUMBERS]
 
 
-def _quoted(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> Iterator[str]:
-    """The texts that stood quoted in a turn, of those in part what of them did."""
+def _without(numbers: Sequence[WrittenNumber], text: str) -> list[WrittenNumber]:
+    """Those that a text has not."""
+    forms = number_forms(text)
+    return [number for number in numbers if not number.stands_in(forms)]
+
+
+def _put_in(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> Iterator[str]:
+    """What stood quoted in a turn, of texts in part what of them did; and what a note said of sources that disagree."""
     row, after = turns[at], PinsAfter(turns).of(turns[at])
     messages = {message.message_id: message for message in document.session.messages}
     sentences = quoted_sentences(row, after)
@@ -100,25 +110,14 @@ def _quoted(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> Ite
         message, evidence = messages.get(name), document.evidences.get(name)
         text = _text(message) if message else evidence.content if evidence else ""
         yield some_of(text, sorted(sentences[name])) if is_part and name in sentences else text
+    values = NotedValues(document.evidences)
+    for name, fields in noted_fields(row.report).items():
+        yield from values.of(name, fields)
 
 
 def _text(message: Message) -> str:
     calls = " ".join(str(call.args) for call in message.tool_calls or ())
     return f"{message.content} {calls}"
-
-
-def _elsewhere(word: str, earlier: Sequence[Message], shown: set[str]) -> str:
-    """The newest message that has a number, of those that did not go out and are looked at."""
-    number = numbers_of([word]).keys()
-    others = (m for m in reversed(earlier[-MOST_LOOKED_AT:]) if m.message_id not in shown)
-    has_it = (m for m in others if number & numbers_of(Words.of(_text(m)).all).keys())
-    return next((message.message_id or "" for message in has_it), "")
-
-
-def _as_said(word: str, text: str) -> str:
-    """A number as it stands in a text, where that is to be found."""
-    match = re.search(re.escape(word), text, re.IGNORECASE)
-    return match[0] if match else word.removeprefix(NO_YEAR)
 
 
 __all__ = ["UnsupportedNumber", "unsupported_numbers"]

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cached_property
 
 from ce_engine.schema.document import Message, SessionDocument
@@ -33,12 +31,14 @@ MARKER_CHARS = 6
 FEW = 12
 """Up to so many words, any number of a text is telling: `{"in_stock": 12}`."""
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 )
-_LETTER = rf"[^\W\d_{_UNSPACED}]"
+"""Letters of scripts that have no spaces between words, for a pattern."""
+
+_LETTER = rf"[^\W\d_{UNSPACED}]"
 _TOKEN = re.compile(
-    rf"\d+(?:-\d+)+(?![\d-])|{_LETTER}+\d*(?:-(?:{_LETTER}|\d)+)+|\d+(?:[.,:]\d+)*|[{_UNSPACED}]|{_LETTER}+"
+    rf"\d+(?:-\d+)+(?![\d-])|{_LETTER}+\d*(?:-(?:{_LETTER}|\d)+)+|\d+(?:[.,:]\d+)*|[{UNSPACED}]|{_LETTER}+"
 )
 """Numbers joined by hyphens and codes such as `Q-204` are one word each: half of one says nothing of the other half."""
 _HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
@@ -181,20 +181,6 @@ class Words:
 NOTHING = Words()
 
 
-def numbers_of(words: Iterable[str]) -> dict[str, str]:
-    """The numbers, dates and codes of two digits or more among words, by the form in which they are compared.
-
-    `1.50` is `1.5`, and `09:30` is `9:30`.
-    """
-    return {_plain(word): word for word in words if sum(map(str.isdecimal, word)) > 1}
-
-
-def _plain(word: str) -> str:
-    with suppress(ArithmeticError):
-        return str(Decimal(word).normalize())
-    return word.removeprefix(NO_YEAR).removeprefix("0" if ":" in word else "")
-
-
 def _whole(word: str) -> Sequence[str]:
     """A word as it is compared: `well-known` are two, `Q-204` is one."""
     if "-" in word and not any(map(str.isdecimal, word)):
@@ -241,7 +227,7 @@ def _weighing(question: Words) -> Callable[[str], int]:
             return 6 if _YEAR.fullmatch(word) else 9 if _MONTH.fullmatch(word) else 3 * digits
         if digits:
             return 3 + 3 * digits
-        return 2 if re.match(f"[{_UNSPACED}]", word) else 3
+        return 2 if re.match(f"[{UNSPACED}]", word) else 3
 
     return weigh
 

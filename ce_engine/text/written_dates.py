@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 
 NO_YEAR = "0000-"
@@ -32,6 +33,13 @@ def dated(plain: str) -> str:
     return _DATE.sub(_one_form, plain)
 
 
+def dated_places(plain: str) -> Iterator[tuple[int, int, str]]:
+    """Where dates stand in a text in small letters, from and to, and their one form."""
+    for match in _DATE.finditer(plain):
+        if (form := _one_form(match)) != match[0]:
+            yield *match.span(), form.strip()
+
+
 def _one_form(match: re.Match[str]) -> str:
     parts = {name: value for name, value in match.groupdict().items() if value is not None}
     number = next(name[1:] for name in parts if name[0] == "d")
@@ -43,4 +51,4 @@ def _one_form(match: re.Match[str]) -> str:
     return f" {year}-{month:02}-{day:02} "
 
 
-__all__ = ["FULL_DATE", "NO_YEAR", "dated"]
+__all__ = ["FULL_DATE", "NO_YEAR", "dated", "dated_places"]

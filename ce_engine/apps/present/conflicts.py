@@ -117,13 +117,16 @@ class Disagreements:
     def seen(self, turn: int) -> list[ConflictRecord]:
         """What sources disagree on of which a turn, by its number, met one side, or both of them."""
         records = self.records(self._turns[turn - 1])
-        met = {(record.field_path, frozenset(record.evidence_ids)) for record in records}
-        return records + [
-            ConflictRecord(evidence_ids=[*each.values], field_path=field, resolution=KEEP_BOTH)
-            for each in self.contradictions
-            for field in each.fields
-            if turn in each.both and (field, frozenset(each.values)) not in met
-        ]
+        for each in self.contradictions:
+            for field in each.fields if turn in each.both else ():
+                names = [name for name in each.values if turn in each.shown[name]]
+                differ = len({each.values[name].get(field) for name in names}) > 1
+                if differ and not any(_is_of(record, field, names) for record in records):
+                    record = ConflictRecord(
+                        evidence_ids=names, field_path=field, resolution=KEEP_BOTH
+                    )
+                    records = [*records, record]
+        return records
 
     @cached_property
     def contradictions(self) -> list[Contradiction]:
@@ -143,6 +146,11 @@ class Disagreements:
             values = self._values.of(name, [record.field_path])
             sides.append(Side(name, evidence, parts, values[0] if values else None, went[name]))
         return Disagreement(record, has_note(row.report), sides)
+
+
+def _is_of(record: ConflictRecord, field: str, names: Sequence[str]) -> bool:
+    """Whether a record tells of a field and some of these."""
+    return record.field_path == field and bool({*record.evidence_ids} & {*names})
 
 
 __all__ = ["WENT", "ContradictionCard", "Disagreement", "Disagreements", "Side"]

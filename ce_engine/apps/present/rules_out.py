@@ -34,6 +34,11 @@ class RuleOut:
         """Whether a text that went out is not there any more."""
         return any(text != NOW for text in self.texts.values())
 
+    def text_in(self, turn: int) -> str:
+        """Its text in a turn, by its number; `""` where it is not there any more, or did not go out."""
+        is_now = self.rule is not None and self.texts.get(turn) == NOW
+        return self.rule.text if self.rule is not None and is_now else ""
+
     @property
     def since(self) -> int:
         """The first turn that had it as it is set now, else that had it at all."""

@@ -11,8 +11,6 @@ from ce_engine.audit.places.whereabouts import (
     QUOTED_PART,
     SENT,
     SHORTENED,
-    Whereabouts,
-    fate_in,
 )
 
 
@@ -23,6 +21,7 @@ TITLES = {
     "quoted": "quoted now",
     "back": "out as a message again",
     "shortened": "shortened now",
+    "whole": "whole again",
 }
 """Kinds of changes, in words."""
 
@@ -37,32 +36,30 @@ class Change:
     ids: list[str]
 
 
-def turn_changes(where: Mapping[str, Whereabouts], turn: int, before: int) -> list[Change]:
+def turn_changes(fates: Mapping[str, str], before: Mapping[str, str]) -> list[Change]:
     """What became of messages in a turn and had not in the one before.
 
     Args:
-        where: where each went, by the turns of one lane.
-        turn: the turn's number.
-        before: that of the lane's turn before.
+        fates: what became of each in the turn, by its id.
+        before: the same in the lane's turn before.
     """
     ids_by_kind: dict[str, list[str]] = {}
-    for name, history in where.items():
-        kind = _kind(fate_in(history, before), fate_in(history, turn))
-        if kind:
+    for name, fate in fates.items():
+        if kind := _kind(before.get(name), fate):
             ids_by_kind.setdefault(kind, []).append(name)
     return [Change(kind, ids_by_kind[kind]) for kind in TITLES if kind in ids_by_kind]
 
 
-def _kind(old: str | None, now: str | None) -> str:
+def _kind(old: str | None, now: str) -> str:
     """Of a change its kind; `""` of none."""
-    if now == old or now is None:
+    if now == old:
         return ""
     if now == LEFT_OUT:
         return "" if old is None else "unquoted" if old in _QUOTE else "out"
     if now in _QUOTE:
         return "" if old in _QUOTE else "quoted"
     if old in _MESSAGE:
-        return "shortened" if now == SHORTENED else "back"
+        return "shortened" if now == SHORTENED else "whole"
     return "new" if old is None else "back"
 
 

@@ -43,6 +43,7 @@ class _QuotedWords:
     def __init__(self, words: str, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
         self._words, self._turns, self._after = words, turns, PinsAfter(turns)
         self._sentences: dict[int, dict[str, frozenset[int]]] = {}
+        self._known: dict[tuple[str, frozenset[int]], bool] = {}
         self._texts = {name: piece.content for name, piece in document.evidences.items()}
         self._names: dict[str, list[str]] = {}
         for message in document.session.messages:
@@ -67,15 +68,21 @@ class _QuotedWords:
         return replace(history, stays=tuple(stays))
 
     def _stood(self, name: str, turn: int) -> bool:
-        """Whether the words stood among the sentences of a text that were quoted; where these are not stored, they may have."""
+        """Whether the words stood among the sentences of a text that were quoted.
+
+        They may have, where it is not stored which these are, and where they are of its name or its calls.
+        """
         if turn not in self._sentences:
             row = self._turns[turn - 1]
             self._sentences[turn] = quoted_sentences(row, self._after.of(row))
         by_name = self._sentences[turn]
         known = next((n for n in self._names.get(name, [name]) if n in by_name), None)
-        if known is None:
+        if known is None or self._words not in self._texts[known].casefold():
             return True
-        return self._words in some_of(self._texts[known], sorted(by_name[known])).casefold()
+        key = known, by_name[known]
+        if key not in self._known:
+            self._known[key] = self._words in some_of(self._texts[known], sorted(key[1])).casefold()
+        return self._known[key]
 
 
 __all__ = ["with_words"]

@@ -140,9 +140,16 @@ def settle_conflicts(
 
 
 def disputed_values(evidences: Sequence[Evidence]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Fields on which pieces of evidence of different sources disagree, with what each of them says, by its id."""
+    """Fields on which pieces of evidence of different sources disagree, with what each of them says, by its id.
+
+    However many there are: those that speak of one thing are compared, the last of each. The same may be told twice.
+    """
     for name, claims in _claims(evidences).items():
-        for dispute in _disputes(claims):
+        by_thing: dict[tuple[str, str], list[_Claim]] = defaultdict(list)
+        for claim in claims:
+            for thing in [*claim.about.items(), *([("", "")] if claim.is_named else [])]:
+                by_thing[thing].append(claim)
+        for dispute in (each for own in by_thing.values() for each in _disputes(own)):
             yield name, {claim.evidence.evidence_id: claim.value for claim in dispute}
 
 
@@ -187,7 +194,7 @@ def _fields(content: str) -> dict[str, str]:
     """The plain values of an object by their path of keys; empty for any other text."""
     if len(content) > MAX_CHARS or not content.lstrip().startswith("{"):
         return {}
-    with suppress(ValueError, RecursionError, SyntaxError, MemoryError):
+    with suppress(ValueError, TypeError, RecursionError, SyntaxError, MemoryError):
         return dict(list(_walk(_parsed(content), "$"))[:MAX_FIELDS])
     return {}
 

@@ -14,6 +14,7 @@ from ce_engine import (
     Role,
     create_context_engine,
 )
+from ce_engine.apps.present.conflicts import Disagreements
 from ce_engine.audit.contradictions import Contradiction, contradictions
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.recorded_choice import recorded_choice
@@ -26,8 +27,8 @@ from ce_engine.audit.places.whereabouts import (
     stretches_of,
     whereabouts,
 )
-from ce_engine.audit.unsupported_numbers import unsupported_numbers
-from tests.hosts.ward_host import SCOPE, Ward, config, small_talk, ward_of
+from ce_engine.audit.unsupported_numbers import MOST_NUMBERS, unsupported_numbers
+from tests.hosts.ward_host import CHART, RECORD, SCOPE, Ward, config, small_talk, ward_of
 
 
 @pytest.fixture
@@ -66,8 +67,40 @@ def test_what_no_model_saw_of_a_contradiction_is_in_no_report(engine: ContextEng
 
 def test_of_two_that_say_the_same_neither_contradicts() -> None:
     values = {"a": {"$.x": "1"}, "b": {"$.x": "2"}, "c": {"$.x": "1"}}
-    found = Contradiction(values, [3, 4], [4])
+    found = Contradiction(values, {}, [3, 4], [4])
     assert (found.fields, found.silent) == (["$.x"], [3])
+
+
+@pytest.mark.req("A-18")
+def test_other_things_with_the_same_fields_do_not_hide_one(engine: ContextEngine) -> None:
+    """What a call compares is bounded; a whole session has many more."""
+    ward = Ward(engine, 900)
+    ward.look_up("Who is Biscuit?", "patient_record", RECORD, "A dog.")
+    ward.look_up("And on the ward?", "ward_chart", CHART, "In kennel 4.")
+    for n in range(2, 46):
+        paper = json.dumps({"patient_id": f"P-{n}", "weight_kg": n})
+        ward.look_up(f"And number {n}?", "patient_record", paper, "Another one.")
+    [found] = contradictions(*ward.stored())
+    assert sorted(value for by in found.values.values() for value in by.values()) == [
+        "28.6",
+        "31.2",
+    ]
+
+
+@pytest.mark.req("A-18")
+def test_a_trace_tells_of_what_stood_in_its_turn_and_each_once(engine: ContextEngine) -> None:
+    ward = ward_of(engine)
+    ward.look_up(
+        "Once more, who is Biscuit?", "patient_record", RECORD.replace("Lind", "Adey"), "A dog."
+    )
+    document, turns = ward.stored()
+    disagreements = Disagreements(document, turns)
+    first = turns[-1].report["new_evidence_ids"]
+    for turn in range(1, len(turns) - 1):
+        seen = disagreements.seen(turn)
+        assert len({record.field_path for record in seen}) == len(seen), turn
+        assert not {name for record in seen for name in record.evidence_ids} & {*first}
+    assert any(disagreements.seen(turn) for turn in range(1, len(turns)))
 
 
 def unsupported(ward: Ward, turn: int) -> dict[str, str]:
@@ -103,6 +136,25 @@ def test_a_number_of_what_did_not_go_out_is_told_with_its_message(engine: Contex
         "31.80": "The mail says: a pack costs 31.80 from June on.",
         "34.20": "",
     }
+
+
+def test_of_very_many_numbers_the_first_are_looked_for(engine: ContextEngine) -> None:
+    ward = Ward(engine, 9000)
+    numbers = [f"{n}.25" for n in range(100, 400)]
+    ward.ask("Give me a table.", " ".join(numbers))
+    assert [*unsupported(ward, 1)] == numbers[:MOST_NUMBERS]
+
+
+def test_what_a_note_says_of_a_source_was_there(engine: ContextEngine) -> None:
+    ward = ward_of(engine)
+    document, turns = ward.stored()
+    noted = next(n for n in ward.turns_with("Sources disagree"))
+    answer = next(
+        m for m in document.session.messages if m.message_id == turns[noted - 1].answer_message_id
+    )
+    said = answer.model_copy(update={"content": "It is 31.2 or 28.6, and not 45.5."})
+    found = unsupported_numbers(said, document, turns, noted - 1)
+    assert [each.text for each in found] == ["45.5"]
 
 
 def test_what_stands_in_a_quotation_was_there(engine: ContextEngine) -> None:
@@ -151,6 +203,9 @@ def test_words_are_told_apart_from_the_rest_of_what_is_quoted_in_part(
         assert any(part in ward.inputs[n - 1] for part in ("Rex has not", "dental", "blanket"))
     for n in there:
         assert "24 May" in ward.inputs[n - 1], n
+    # A tool's name stands before each of its sentences.
+    by_name = with_words(where, "mail_from", document, turns)[name]
+    assert not any(stay.fate == QUOTED_REST for stay in by_name.stays)
 
 
 def test_the_record_counts_where_a_turn_is_made_again_otherwise(engine: ContextEngine) -> None:
@@ -177,6 +232,24 @@ def test_the_record_counts_where_a_turn_is_made_again_otherwise(engine: ContextE
         ]
         assert [g.ids for g in record.earlier] == [g.ids for g in attempt.earlier]
     assert differing
+
+
+def test_a_text_that_is_masked_and_left_out_is_no_other_choice() -> None:
+    """What it would have cost is not what its masked form costs; it did not go out, either way."""
+    engine = create_context_engine(MemoryStore())
+    made = engine.sync.constraints.create(SCOPE, "Answer in short sentences.")
+    ward = Ward(engine, 450)
+    for n in range(5):
+        paper = {"id": n, "phone": f"+49 30 9018203{n}", "mail": f"a.lindholm-{n}@harbour.example"}
+        paper["note"] = "some words " * 9
+        ward.look_up(f"Whom do I call of lamp {n}?", "owner", json.dumps(paper), "The owner.")
+    small_talk(ward, 8)
+    engine.sync.constraints.update(SCOPE, made.constraint_id, text="Answer in one word.")
+    _, turns = ward.stored()
+    replays = [engine.sync.replay(SCOPE, row.turn_id) for row in turns]
+    engine.sync.close()
+    assert not any(replay.equal for replay in replays)
+    assert [replay.turn for replay in replays if not replay.same_choice] == []
 
 
 def test_stretches() -> None:

@@ -124,6 +124,8 @@ def test_what_two_objects_belong_to_does_not_make_them_one(
         (str(CHART | {"by": "the nurse's", "until": None, "given": True}), 1),
         ("{'weight_kg': 28.6, 'patient_id': 'P-1'", 0),
         ("{'weight_kg': exit(1), 'patient_id': 'P-1'}", 0),
+        ("{'greeting': {{'Biscuit'}}}", 0),
+        ("{'a': {[1]: 2}}", 0),
         ("{'a': " + "[" * 3000 + "]" * 3000 + "}", 0),
     ],
 )

@@ -235,7 +235,7 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
-        contradictions=await asyncio.to_thread(_contradictions, document, turns),
+        cards=await asyncio.to_thread(_contradictions, document, turns),
         rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, say),
@@ -253,9 +253,13 @@ MOST_CARDS = 20
 """Contradictions that have a card."""
 
 
-def _contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[ContradictionCard]:
-    found = contradictions(document, turns)[:MOST_CARDS]
-    return [ContradictionCard.of(each, document.evidences) for each in found]
+def _contradictions(
+    document: SessionDocument, turns: Sequence[TurnRow]
+) -> tuple[list[ContradictionCard], int]:
+    """The cards, and how many more contradictions there are."""
+    found = contradictions(document, turns)
+    cards = [ContradictionCard.of(each, document.evidences) for each in found[:MOST_CARDS]]
+    return cards, len(found) - len(cards)
 
 
 async def find(request: Request) -> Response:

@@ -21,7 +21,7 @@ from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
-from ce_engine.apps.present.rules_out import rules_said
+from ce_engine.apps.present.rules_out import RuleOut, rules_said
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
 from ce_engine.apps.present.turn_changes import TITLES as TITLES_OF_CHANGES
 from ce_engine.apps.present.turn_changes import turn_changes
@@ -46,8 +46,8 @@ from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
+from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import absence, whereabouts
-from ce_engine.audit.rules_sent import is_rule
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
@@ -71,7 +71,8 @@ async def turn(request: Request) -> Response:
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         again = await made_again(reader, record, say)
         other = await _what_if(reader, record, query, say) if _asks(query) else {}
-        other["rules"] = await _rules(reader, record, again.why, say)
+        rules = await reader.rules_out(scope, record.turns)
+        other["rules"] = _rule_words(record, rules, say)
     links, report = Links(record.document, record.turns), record.report
     rows, sides = await asyncio.to_thread(_compared, again, record, links, say)
     find = query.get("find", "").strip()
@@ -95,11 +96,12 @@ async def turn(request: Request) -> Response:
         source=_source(links, say),
         back=_back(record),
         shown_text=_shown_text(record.document, find),
-        **_whereabouts(record, batch, say),
+        **_whereabouts(record, batch),
+        **await asyncio.to_thread(_changes, record, batch, say),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
-        **await asyncio.to_thread(_answer, record, again.why, links, say),
+        **await asyncio.to_thread(_answer, record, rules, links, say),
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
 
@@ -112,21 +114,18 @@ def _listed(hits: Sequence[Row], batch: Sequence[Row], find: str) -> dict[str, A
     return {"rows": batch, "hits": len(hits), "absent": absent}
 
 
-def _answer(
-    record: StoredTurn, explanation: Explanation | None, links: Links, say: Say
-) -> dict[str, Any]:
+def _answer(record: StoredTurn, rules: Sequence[RuleOut], links: Links, say: Say) -> dict[str, Any]:
     """What the model said, the tools that it asked for, and its numbers that nothing had that went out."""
     name, messages = record.row.answer_message_id, record.document.session.messages
     message = next((m for m in messages if name and m.message_id == name), None)
     if message is None:
         return {"answer": None}
-    pieces = explanation.brought_in if explanation is not None else []
-    rules = [piece.text for piece in pieces if piece.kind not in ("message", "evidence")]
+    texts = [rule.text_in(record.at + 1) for rule in rules]
     of = message, record.document, record.turns, record.at
     return {
         "answer": message,
         "answer_calls": links.render_calls(message, say),
-        "unsupported": unsupported_numbers(*of, rules),
+        "unsupported": unsupported_numbers(*of, texts),
     }
 
 
@@ -135,28 +134,40 @@ def _asked_turns(record: StoredTurn) -> dict[str | None, int]:
     return {row.tip_message_id: n for n, row in reversed(list(enumerate(record.turns, 1)))}
 
 
-MOST_CHANGES = 12
-"""Messages of one kind of change that are named."""
-
-
-def _whereabouts(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
+def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
     """Where each message went, since which turns those are left out that are, and what is quoted since when."""
     ids = [row.message.message_id or "" for row in rows if row.message]
     where = own = whereabouts(ids, record.document, record.turns)
     if len({row.lane for row in record.turns}) > 1:
         own = whereabouts(ids, record.document, record.turns, record.row.lane)
     absences = {name: absence(history, record.at + 1) for name, history in own.items()}
-    before = before_in_lane(record.turns, record.at)
-    changes = turn_changes(own, record.at + 1, before + 1) if before is not None else []
     return {
-        "turn_changes": [
-            (say(TITLES_OF_CHANGES[c.kind]), c.ids[:MOST_CHANGES], len(c.ids)) for c in changes
-        ],
-        "changes_since": None if before is None else before + 1,
         "where": where,
         "gone": absences,
         "asked_turns": _asked_turns(record),
         "quoted_since": quoted_since(record.turns, record.at),
+    }
+
+
+MOST_CHANGES = 12
+"""Messages of one kind of change that are named."""
+
+
+def _changes(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
+    """What of the session's messages went another way than in the lane's turn before, and which of them are rows."""
+    document, turns, at = record.document, record.turns, record.at
+    before = before_in_lane(turns, at)
+    if before is None:
+        return {"changes_since": None, "turn_changes": []}
+    ids = [message.message_id for message in document.session.messages if message.message_id]
+    changes = turn_changes(*(recorded_fates(ids, document, turns, n) for n in (at, before)))
+    return {
+        "changes_since": before + 1,
+        "turn_changes": [
+            (say(TITLES_OF_CHANGES[change.kind]), change.ids[:MOST_CHANGES], len(change.ids))
+            for change in changes
+        ],
+        "row_ids": {row.message.message_id for row in rows if row.message},
     }
 
 
@@ -192,17 +203,10 @@ def _piece_counts(explanation: Explanation, say: Say) -> str:
     return say(", ").join(filter(None, parts))
 
 
-async def _rules(
-    reader: Reader, record: StoredTurn, explanation: Explanation | None, say: Say
-) -> dict[str, str]:
+def _rule_words(record: StoredTurn, rules: Sequence[RuleOut], say: Say) -> dict[str, str]:
     """Whose the rules are that went out, since when, and what became of their texts, by their ids."""
-    pieces = list[BroughtIn | PassedOver]()
-    if explanation is not None:
-        pieces = [*explanation.brought_in, *explanation.passed_over]
-    if not any(is_rule(piece.id) for piece in pieces):
-        return {}
-    user, rules = record.scope.user_id, await reader.rules_out(record.scope, record.turns)
-    return {rule.id: rule.words(user, say, record.at + 1, dated=True) for rule in rules}
+    user, turn = record.scope.user_id, record.at + 1
+    return {rule.id: rule.words(user, say, turn, dated=True) for rule in rules}
 
 
 def _scores(say: Say) -> dict[str, Any]:

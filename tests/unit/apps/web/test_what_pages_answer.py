@@ -14,15 +14,7 @@ from starlette.testclient import TestClient
 from ce_engine import create_context_engine, open_store
 from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.web.links import costs_url, trace_url, turn_url
-from ce_engine.audit.places.whereabouts import (
-    LEFT_OUT,
-    QUOTED,
-    SENT,
-    SHORTENED,
-    Stay,
-    Whereabouts,
-    stretches_of,
-)
+from ce_engine.audit.places.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, stretches_of
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import PutTurn
 from tests.hosts.cli_host import ce, url_of
@@ -173,18 +165,23 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     for name in re.findall(r'href="#row-([^"]*)"', card):
         assert f'id="row-{name}"' in page_of(pages, moved)
     assert 'id="changes"' not in page_of(pages, 1)
+    # It is of all messages, whatever is looked for.
+    found = page_of(pages, moved, find="kennel").split('id="changes"')[1].split("</section>")[0]
+    assert texts(found, "summary") == texts(card, "summary")
 
 
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [
         (None, SENT, "new"),
+        (None, SHORTENED, "new"),
         (SENT, LEFT_OUT, "out"),
         (SENT, QUOTED, "quoted"),
         (QUOTED, LEFT_OUT, "unquoted"),
         (LEFT_OUT, SENT, "back"),
+        (QUOTED, SENT, "back"),
         (SENT, SHORTENED, "shortened"),
-        (SHORTENED, SENT, "back"),
+        (SHORTENED, SENT, "whole"),
         (SENT, SENT, None),
         (LEFT_OUT, LEFT_OUT, None),
         (None, LEFT_OUT, None),
@@ -192,8 +189,7 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     ],
 )
 def test_kinds_of_changes(before: str | None, now: str | None, kind: str | None) -> None:
-    stays = tuple(Stay(fate, ((n, n),)) for n, fate in ((3, before), (4, now)) if fate)
-    changes = turn_changes({"m": Whereabouts(3, stays)}, 4, 3)
+    changes = turn_changes({"m": now} if now else {}, {"m": before} if before else {})
     assert [change.kind for change in changes] == ([kind] if kind else [])
 
 
