@@ -84,6 +84,11 @@ MAKERS: tuple[Entry, ...] = (
     ("crewai.utilities.planning_handler.CrewPlanner", _aside, "_handle_crew_planning"),
     ("crewai.utilities.reasoning_handler.AgentReasoning", _aside, "handle_agent_reasoning"),
     ("crewai.utilities.evaluators.task_evaluator.TaskEvaluator", _aside, EVALUATES),
+    (
+        "crewai.utilities.evaluators.crew_evaluator_handler.CrewEvaluator",
+        _aside,
+        "evaluate",
+    ),
     ("crewai.agents.planner_observer.PlannerObserver", _aside, "observe"),
     ("crewai.agent.core.Agent", _aside, "_get_knowledge_search_query"),
     (BaseLLM, _aside, "summarize_messages"),

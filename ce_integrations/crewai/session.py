@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from crewai import Agent, Crew, Flow
@@ -77,14 +78,33 @@ def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
     return copy
 
 
+def _saving(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A memory saves in the background (CrewAI 1.14): the step that it saves for is not over before it has."""
+
+    @same_kind(original)
+    def save(memory: Any, /, *args: Any, **kwargs: Any) -> Any:
+        step = owner_of.step()
+        if step is None:
+            return original(memory, *args, **kwargs)
+        with ExitStack() as lasting:
+            lasting.enter_context(step.lasting())
+            future = original(memory, *args, **kwargs)
+            end = lasting.pop_all().close
+            future.add_done_callback(lambda _: end())
+            return future
+
+    return save
+
+
 _KICKOFFS = "kickoff kickoff_async akickoff"
 _at_work = in_step(_begin)
 MAKERS: tuple[Entry, ...] = (
-    (Crew, _at_work, "kickoff akickoff replay"),
+    (Crew, _at_work, "kickoff akickoff replay train test"),
     (Crew, _copied, "copy"),
     (Agent, _at_work, f"{_KICKOFFS} execute_task aexecute_task"),
     (BaseAgent, _copied, "copy"),  # an agent has it from there
     (LiteAgent, _at_work, _KICKOFFS),
+    ("crewai.memory.unified_memory.Memory", _saving, "_submit_save"),
     # Its methods are its bases'.
     *(
         (base, _at_work, f"{_KICKOFFS} resume resume_async handle_turn")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from crewai import Flow
 from crewai.flow.flow import listen, start
 from crewai.knowledge.knowledge import Knowledge
 from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
+from crewai.memory.unified_memory import Memory
 from crewai.tools import tool
 
 from ce_engine import Scope, SessionDocument
@@ -99,6 +101,76 @@ def test_what_a_crew_looks_up_first_is_in_the_run_that_asked(install: Any, engin
                 made.kickoff(inputs={"text": f"What of {name}?"})
     people = Stored(engine).people_in(PEOPLE)
     assert sorted(people) == [[name] for name in PEOPLE]
+
+
+def remembering(body: Any) -> Any:
+    """An answer, or what a memory asks for to save one."""
+    wanted = json.dumps(body.get("response_format", {}))
+    if "ExtractedMemories" in wanted:
+        return text(json.dumps({"memories": ["The lamp is red.", "It stands in the hall."]}))
+    if "MemoryAnalysis" in wanted:
+        found = {"entities": [], "dates": [], "topics": []}
+        plan = {"suggested_scope": "/a", "categories": ["x"], "importance": 0.7}
+        return text(json.dumps({**plan, "extracted_metadata": found}))
+    if "ConsolidationPlan" in wanted:
+        plan = {"actions": [], "insert_new": True, "insert_reason": "new"}
+        return text(json.dumps(plan))
+    return text("The lamp is red.")
+
+
+def places(texts: list[str]) -> list[list[float]]:
+    """Vectors of texts that are alike where their lengths are."""
+    return [[float(len(each) % n == 0) + 0.1 for n in range(1, 9)] for each in texts]
+
+
+def test_what_a_memory_saves_in_the_background_is_of_the_session_that_it_saves_for(
+    install: Any, engine: Any, sessions: Any, tmp_path: Path
+) -> None:
+    """An agent's `kickoff` has answered by then: two users, one after the other, each with all calls of their own."""
+    with Wire(remembering) as wire:
+        memory = Memory(llm=model(wire), storage=str(tmp_path / "memory"), embedder=places)
+        helper = agent(model(wire), memory=memory)
+        with install(helper, engine=engine):
+            for name in ("ann", "bert"):
+                with ce_session(f"talk of {name}", user_id=name):
+                    helper.kickoff("What of the lamp?")
+                memory.drain_writes()
+        assert len(wire.bodies) > 4
+    assert sorted(found.session_id for found in sessions()) == ["talk of ann", "talk of bert"]
+    scopes = [Scope(session_id=f"talk of {name}", user_id=name) for name in ("ann", "bert")]
+    counts = [len(engine.sync.list_turns(scope)) for scope in scopes]
+    assert sum(counts) == len(wire.bodies)
+    assert min(counts) > 1
+
+
+@pytest.mark.parametrize("method", ["train", "test"])
+def test_what_evaluates_a_crew_is_recorded_and_no_part_of_its_talk(
+    install: Any,
+    engine: Any,
+    stored: Read,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    method: str,
+) -> None:
+    def script(body: Any) -> Any:
+        if "final_summary" in json.dumps(body):
+            return text(json.dumps({"suggestions": ["x"], "quality": 9.0, "final_summary": "s"}))
+        return text(json.dumps({"quality": 9.0}) if "quality" in json.dumps(body) else "So.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda *_: "good")
+    with Wire(script) as wire:
+        made = crew(task(agent(model(wire))))
+        with install(made, engine=engine), ce_session("talk"):
+            if method == "train":
+                made.train(n_iterations=1, filename="t.pkl", inputs={"text": "lane?"})
+            else:
+                made.test(n_iterations=1, eval_llm=model(wire), inputs={"text": "lane?"})
+        document = stored("talk")
+        turns = engine.sync.list_turns(Scope(session_id="talk"))
+        assert len(turns) == len(wire.bodies) > 1
+    assert "helper" in {turn.purpose for turn in turns}
+    assert not any("quality" in text_ for text_ in said(document))
 
 
 def test_two_sessions_on_threads_never_mix(install: Any, engine: Any, stored: Read) -> None:

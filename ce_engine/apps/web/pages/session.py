@@ -302,8 +302,12 @@ def _where(
     hits: Hits, document: SessionDocument, turns: Sequence[TurnRow], text: str
 ) -> dict[str, Whereabouts]:
     """Where each of what was found went."""
-    ids = [hit.id for hit in hits.hits]
-    where = evidence_whereabouts(ids, document, turns) | whereabouts(ids, document, turns)
+    found = {hit.id for hit in hits.hits}
+    # In the order of the session, in which turns tell of them; hits stand by how well they fit.
+    ids = [m.message_id for m in document.session.messages if m.message_id in found]
+    where = evidence_whereabouts(found, document, turns) | whereabouts(
+        filter(None, ids), document, turns
+    )
     return with_words(where, text, document, turns)
 
 

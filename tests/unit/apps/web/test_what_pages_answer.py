@@ -14,7 +14,14 @@ from starlette.testclient import TestClient
 from ce_engine import create_context_engine, open_store
 from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.web.links import costs_url, trace_url, turn_url
-from ce_engine.audit.places.whereabouts import LEFT_OUT, QUOTED, SENT, SHORTENED, stretches_of
+from ce_engine.audit.places.whereabouts import (
+    LEFT_OUT,
+    QUOTED,
+    SENT,
+    SHORTENED,
+    stretches_of,
+    whereabouts,
+)
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import PutTurn
 from tests.hosts.cli_host import ce, url_of
@@ -155,6 +162,30 @@ def test_why_a_message_stayed_out_stands_beside_the_word_that_is_looked_for(
     found = [plain(each) for each in re.findall(r'<p class="found"[^>]*>.*?</p>', html, re.DOTALL)]
     assert len(found) in (2, 3)
     assert "It stands before the cut" in found[1]
+
+
+def test_a_search_tells_the_turns_of_each_hit_however_it_is_sorted(
+    ward: Ward, pages: TestClient
+) -> None:
+    """Whole words stand first, and what has the text inside a longer word behind them."""
+    who = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+    html = pages.get("/session/find", params={**who, "find": "is"}).text
+    assert "inside longer words" in html
+    document, turns = ward.stored()
+    where = whereabouts([m.message_id or "" for m in document.session.messages], document, turns)
+    seen = 0
+    for hit in re.findall(r"<li>.*?</li>", html, re.DOTALL):
+        name = re.search(r"/trace[^\"]*message=([^\"&]*)", hit)
+        if name is None or "Where it went" not in hit:
+            continue
+        stretches = [each for stay in where[name[1]].stays for each in stay.stretches[:4]]
+        wanted = [turn for first, last in stretches for turn in dict.fromkeys((first, last))]
+        told = re.findall(
+            r"turn=(\d+)", re.sub("<details.*?</details>", "", hit.split("Where it went")[1])
+        )
+        assert [int(turn) for turn in told] == wanted
+        seen += 1
+    assert seen > 20
 
 
 def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: TestClient) -> None:
