@@ -109,7 +109,7 @@ def remembering(body: Any) -> Any:
     if "ExtractedMemories" in wanted:
         return text(json.dumps({"memories": ["The lamp is red.", "It stands in the hall."]}))
     if "MemoryAnalysis" in wanted:
-        found = {"entities": [], "dates": [], "topics": []}
+        found: dict[str, list[str]] = {"entities": [], "dates": [], "topics": []}
         plan = {"suggested_scope": "/a", "categories": ["x"], "importance": 0.7}
         return text(json.dumps({**plan, "extracted_metadata": found}))
     if "ConsolidationPlan" in wanted:
