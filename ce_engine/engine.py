@@ -219,6 +219,7 @@ class Engine(
 
         Raises:
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
+            StoreUnavailableError: with `fail="closed"`, what the call brings is not stored.
         """
         if self.loop.is_current():
             return await self._timed(call, messages)

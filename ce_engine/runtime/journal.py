@@ -289,8 +289,9 @@ class Journal:
         return await self._heard([group]) and group.heard.result()
 
     def refusal(self, scope: Scope) -> str:
-        """The code with which the store refused records of a session; empty where it took them."""
-        return self._gaps.refusal(scope)
+        """The code with which records of a session were refused that are lost; empty where none was."""
+        with self._mutex:
+            return self._gaps.refusal(scope)
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything accepted so far has landed or was dropped; false if it has not in time."""

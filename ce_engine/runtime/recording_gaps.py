@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutSummary, Write
 from ce_engine.schema.scope import Scope
 
@@ -86,9 +87,14 @@ class Gaps:
         self._at(scope, refusal)
 
     def refusal(self, scope: Scope) -> str:
-        """The code with which groups of a session were refused that are lost; empty for none."""
-        gap = self._refused.get(scope.key)
-        return gap.refused if gap is not None and gap.groups else ""
+        """The code with which groups of a session were refused that are lost; empty for none.
+
+        One for which there was no room is lost because the store is away.
+        """
+        gap = self._refused.get(scope.key) or self._others.get(scope.key)
+        if gap is None or not gap.groups:
+            return ""
+        return gap.refused or StoreUnavailableError.code
 
     def pop(self, scope: Scope) -> list[Gap]:
         """Those that may be named now that the store has taken a group of this session."""

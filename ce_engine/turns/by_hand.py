@@ -98,6 +98,7 @@ class ByHandMethods(EngineBase):
         Raises:
             SchemaValidationError: there is no message, or a result that answers no call.
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
+            StoreUnavailableError: with `fail="closed"`, what the call brings is not stored.
         """
         scope = as_scope(session_id)
         messages = [user_message] if isinstance(user_message, Message) else list(user_message)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ContextEngineError
 from ce_engine.ports.embedder import Embedder
 from ce_engine.ports.events import EventBus
 from ce_engine.ports.evidence import EvidenceIngestor
@@ -174,6 +175,10 @@ class EngineBase(ABC):
         parts: Iterable[Any] = (),
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
+
+    @abstractmethod
+    async def _unstored(self, scope: Scope) -> ContextEngineError | None:
+        """Wait for the records of a session; why they are not stored."""
 
     async def _existing_view(self, scope: Scope) -> SessionView | None:
         """The view of a session, as known or as stored; `None` where there is none. Under its lock.

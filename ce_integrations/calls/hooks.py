@@ -341,12 +341,12 @@ class Hooks(Generic[Native]):
         Cancellation, an interrupt and a generator that is closed wait for nothing: the record is
         handed over to the engine's thread.
         """
-        with self.guard("failed"):
+        with self.guard("failed", reaches_host=False):
             if (work := self._fail(turn, error, text)) is not None:
                 self.engine.loop.run(work()) if waits else self._hand_over(work())
 
     async def afailed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
-        with self.guard("failed"):
+        with self.guard("failed", reaches_host=False):
             if (work := self._fail(turn, error, text)) is not None:
                 await self._finished(work)
 

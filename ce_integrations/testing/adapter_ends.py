@@ -12,7 +12,7 @@ import pytest
 from ce_engine import Event, EventType, ToolCallStatus
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_data import Data
-from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
+from ce_integrations.testing.answers import Answer, cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, echo
 from ce_integrations.testing.framework_apps import AWAITED, PIECEWISE, needs, ways
 from ce_integrations.testing.side_by_side import SESSION, Raised, SideBySide
@@ -119,6 +119,28 @@ class Ends(Data):
         turns = trial.turns()
         attempts = [attempt["status"] for turn in turns for attempt in turn.attempts]
         assert [*attempts, *(turn.status for turn in turns)] == ["failed", "committed"]
+
+    def test_an_error_of_the_provider_is_the_app_s_where_nothing_can_be_recorded(
+        self, trial: SideBySide, way: Way
+    ) -> None:
+        """With `fail="closed"`, where an error of ours may reach the app, too."""
+        asking, overloaded = trial.asking(QUESTIONS[:1], way), error(500, "overloaded")
+
+        def fails(_: object) -> Answer:
+            trial.store.refuses = True
+            return overloaded
+
+        def drive(target: Any) -> Any:
+            result = asking(target)
+            trial.store.refuses = False
+            return result
+
+        trial.production()
+        plain = trial.plain(asking, [overloaded])
+        ce_run = trial.drive(drive, fails, fail="closed")
+        assert ce_run.result == plain.result
+        assert ce_run.raw == plain.raw
+        assert {turn.status for turn in trial.turns()} == {"failed"}
 
     @needs("tools")
     def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: SideBySide, way: Way) -> None:

@@ -57,10 +57,11 @@ class Guard:
         self.tell: Callable[[Fault], object] = lambda _: None
         """Who else is to hear of each."""
 
-    def __call__(self, where: str) -> _Step:
-        return _Step(self, where)
+    def __call__(self, where: str, *, reaches_host: bool = True) -> _Step:
+        """A step of ours; one that does not reach the host runs while an exception of its own is on its way."""
+        return _Step(self, where, reaches_host)
 
-    def swallows(self, error: BaseException, where: str) -> bool:
+    def swallows(self, error: BaseException, where: str, *, reaches_host: bool = True) -> bool:
         """Remember a fault; false if it has to reach the host, which may itself swallow it."""
         if not isinstance(error, Exception):
             return False
@@ -68,7 +69,8 @@ class Guard:
         code = error.code if isinstance(error, ContextEngineError) else INTERNAL
         fault = Fault(code, type(error).__name__, where, _line(error.__traceback__))
         self.faults.append(fault)
-        if os.environ.get(environment.GUARD) == "raise" or (is_own and self.fail == "closed"):
+        is_raised = reaches_host and is_own and self.fail == "closed"
+        if is_raised or os.environ.get(environment.GUARD) == "raise":
             return False
         # The text of an exception may quote the host's data: type, code and place must do, but for
         # an option that cannot be, which names the cure.
@@ -88,11 +90,12 @@ class Guard:
 class _Step:
     """One guarded step."""
 
-    __slots__ = ("_guard", "_where")
+    __slots__ = ("_guard", "_reaches_host", "_where")
 
-    def __init__(self, guard: Guard, where: str) -> None:
+    def __init__(self, guard: Guard, where: str, reaches_host: bool) -> None:
         self._guard = guard
         self._where = where
+        self._reaches_host = reaches_host
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +106,9 @@ class _Step:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        return error is not None and self._guard.swallows(error, self._where)
+        return error is not None and self._guard.swallows(
+            error, self._where, reaches_host=self._reaches_host
+        )
 
 
 def _line(traceback: TracebackType | None) -> str:

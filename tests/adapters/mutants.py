@@ -17,7 +17,7 @@ from ce_integrations.install.adapter import Adapter, Hooks, Turn, Way
 from ce_integrations.testing import adapter_ends, side_by_side
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.side_by_side import SideBySide
-from ce_integrations.wrapping.guard import Guard
+from ce_integrations.wrapping.guard import Guard, _Step
 from tests.adapters.agent_mutants import (
     forgets_retrievals,
     forgets_where_pages_are_from,
@@ -271,6 +271,11 @@ def swallows_the_app_s_errors(patch: Patch, _: Adapter[Any, Any]) -> None:
     patch.setattr(GovernedCall, "arun", awaited)
 
 
+def puts_its_error_before_the_app_s(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What cannot be recorded of a failed call is told the app in the place of its own error."""
+    patch.setattr(Guard, "__call__", lambda self, where, **_: _Step(self, where, True))
+
+
 def calls_estimates_real(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is estimated is not marked."""
     estimated = Hooks._estimated
@@ -383,6 +388,11 @@ SHARED = [
     ),
     Mutant(
         swallows_the_app_s_errors, "plain", "test_an_error_of_the_provider_is_the_app_s_as_before"
+    ),
+    Mutant(
+        puts_its_error_before_the_app_s,
+        "plain",
+        "test_an_error_of_the_provider_is_the_app_s_where_nothing_can_be_recorded",
     ),
 ]
 

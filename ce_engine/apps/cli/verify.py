@@ -97,6 +97,7 @@ def verify(
     With --originals, also that each redacted piece has its original there; those without one are named.
 
     Without SESSION, also what owners set (constraints, budgets), and which sessions cannot be read at all.
+    A store of an earlier release is brought to this one's schema first, as by whatever opens it; `ce backup` keeps a copy.
 
     Exit code 1 if something is not what was recorded or not there, 3 if something cannot be verified. Originals
     have no MACs. With --json, an object a session with session_id, status (intact,

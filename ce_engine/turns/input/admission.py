@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ce_engine.errors import BackpressureError, StoreUnavailableError
+from ce_engine.errors import BackpressureError, ContextEngineError
 from ce_engine.runtime.waiting import settled
 from ce_engine.schema.call import Keep, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import TurnStatus
@@ -47,12 +47,12 @@ class AdmissionMethods(EngineBase):
                 else:
                     async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
                         prepared = await self._prepare(call)
+                if config.fail == "closed":
+                    await self._refuse(prepared)
         except BackpressureError:
             if config.fail == "closed" or call.by_hand:  # its list is not the whole conversation
                 raise
             return self._passed(call)
-        if config.fail == "closed":
-            await self._refuse(prepared)
         return prepared
 
     def _passed(self, call: ModelCall) -> Prepared:
@@ -112,11 +112,14 @@ class AdmissionMethods(EngineBase):
             await settled(turn.state.recorded)
 
     async def _refuse(self, prepared: Prepared) -> None:
-        """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
-        error = refusal(prepared.report)
+        """With `fail="closed"`, end a turn that is over its budget, or of which nothing is stored yet.
+
+        What a call brings is stored before the call goes out: a store that can be read may take nothing.
+        """
+        error = refusal(prepared.report) or await self._unstored(prepared.turn.scope)
         if error is None:
             return
-        with suppress(StoreUnavailableError):
+        with suppress(ContextEngineError):
             await self.fail(prepared.turn, error.code)
         raise error
 

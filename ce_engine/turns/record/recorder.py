@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
+from ce_engine.errors import (
+    ContextEngineError,
+    EncryptionKeyError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
 from ce_engine.runtime.journal import WriteGroup
 from ce_engine.runtime.recording_gaps import Gap
 from ce_engine.schema.call import ModelCall, TurnHandle
@@ -150,19 +155,14 @@ class RecordMethods(EngineBase):
         if wait and group is not None:
             landed = await self._journal.wait(group)
             if not landed and config.fail == "closed":
-                raise self._unstored(scope)
+                raise _unstored(scope, self._journal.refusal(scope))
         return result
 
-    def _unstored(self, scope: Scope) -> ContextEngineError:
-        """Why a record is not there, for `fail="closed"`."""
-        if self._journal.refusal(scope) == VersionConflictError.code:
-            return VersionConflictError(
-                f"the store refused the record twice: somebody else wrote to session "
-                f"{scope.session_id!r} meanwhile. Prepare the turn anew."
-            )
-        return StoreUnavailableError(
-            'the record is not stored yet, and fail="closed" is set. See: ce doctor'
-        )
+    async def _unstored(self, scope: Scope) -> ContextEngineError | None:
+        """Wait, within the store's deadline, for the records of a session; why they are not stored."""
+        has_landed = await self._journal.settle(scope)
+        refusal = self._journal.refusal(scope)
+        return None if has_landed and not refusal else _unstored(scope, refusal)
 
     def post_fault(self, code: str, where: str, framework: str = "") -> None:
         """Tell the bus of a fault that an adapter spared its host, without waiting; nothing is stored.
@@ -240,3 +240,14 @@ class RecordMethods(EngineBase):
         if gap.refused == VersionConflictError.code:
             records.degrade(Degradation(gap.refused))
         self._submit(records, records.finish())
+
+
+def _unstored(scope: Scope, refusal: str) -> ContextEngineError:
+    """Why a record is not there, for `fail="closed"`; `refusal` is the code with which the store refused it."""
+    if refusal == VersionConflictError.code:
+        return VersionConflictError(
+            f"the store refused the record twice: somebody else wrote to session "
+            f"{scope.session_id!r} meanwhile. Prepare the turn anew."
+        )
+    kind = EncryptionKeyError if refusal == EncryptionKeyError.code else StoreUnavailableError
+    return kind('the record is not stored yet, and fail="closed" is set. See: ce doctor')

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
+from ce_engine.errors import (
+    BudgetExceededError,
+    ContextEngineError,
+    EncryptionKeyError,
+    StoreUnavailableError,
+)
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
@@ -258,6 +263,10 @@ _USED = f"{SETTING_UNVERIFIED}: {CONSTRAINTS}"
 """Told of constraints that went out all the same."""
 
 
+_AWAY = StoreUnavailableError.code, EncryptionKeyError.code
+"""Told of a session whose records can neither be read nor added to."""
+
+
 def refusal(report: Report) -> ContextEngineError | None:
     """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
     if report.over_budget:
@@ -266,11 +275,12 @@ def refusal(report: Report) -> ContextEngineError | None:
             f"nothing more may be left out ({figures(report.over_budget_causes)}). Raise budget.max_input_tokens, or shorten the system "
             "prompt, the task or the tools."
         )
-    missing = [code for code in report.degradations if code == StoreUnavailableError.code]
+    missing = [code for code in report.degradations if code in _AWAY]
     about = [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
     missing += [warning for warning in about if warning != _USED]
     if missing:
-        return StoreUnavailableError(
+        kind = EncryptionKeyError if EncryptionKeyError.code in missing else StoreUnavailableError
+        return kind(
             f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), and "
             'fail="closed" is set. See that the store works: ce doctor'
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
 import sqlite3
 import stat
@@ -36,8 +37,8 @@ from ce_engine.stores.tables.migrations import HEAD, KNOWN
 from ce_engine.stores.tables.migrations import upgrade as alembic_upgrade
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, bare_row, message
-from ce_engine.testing.store_reading import read_state
-from tests.hosts.store_host import append, open_at, run
+from ce_engine.testing.store_reading import read_names, read_state
+from tests.hosts.store_host import FORK, append, open_at, run
 
 
 @pytest.fixture
@@ -157,6 +158,37 @@ def test_several_older_files_are_upgraded_at_once_in_one_process(tmp_path: Path)
     for path in paths:
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT * FROM ce_revision").fetchall() == [(HEAD,)]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_that_was_forked_during_an_upgrade_upgrades_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{n}.db" for n in range(2)]
+    for path in paths:
+        alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, KNOWN[0]))
+    parent, is_begun, goes_on = os.getpid(), threading.Event(), threading.Event()
+    upgrades = alembic_upgrade.command.upgrade
+
+    def waits(configuration: Any, revision: str) -> None:
+        if os.getpid() == parent:
+            is_begun.set()
+            goes_on.wait(60)
+        upgrades(configuration, revision)
+
+    monkeypatch.setattr(alembic_upgrade.command, "upgrade", waits)
+    thread = threading.Thread(target=run, args=(paths[0], append("parent")))
+    thread.start()
+    assert is_begun.wait(60)
+    child = FORK.Process(target=run, args=(paths[1], append("child")))
+    child.start()
+    child.join(20)
+    child.kill()
+    goes_on.set()
+    thread.join(60)
+    child.join(60)
+    assert child.exitcode == 0
+    assert [run(path, read_names) for path in paths] == [["parent"], ["child"]]
 
 
 NEXT_REVISION = '''"""A later revision."""

@@ -9,15 +9,29 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
 
+from ce_engine.runtime.fork import renew_after_fork
+
 
 FOLDER = Path(__file__).parent
-_one_at_a_time = threading.Lock()
-"""Alembic keeps the connection of a run in its module: two runs at once would share it."""
+
+
+class _Turns:
+    """Alembic keeps the connection of a run in its module: two runs at once would share it."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renew_after_fork(self.renew)
+
+    def renew(self) -> None:
+        self.lock = threading.Lock()
+
+
+_turns = _Turns()
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the revisions that are missing, inside the connection's open transaction."""
-    with _one_at_a_time:
+    with _turns.lock:
         command.upgrade(config(connection), revision)
 
 
