@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -168,7 +169,7 @@ def test_a_child_that_was_forked_during_an_upgrade_upgrades_its_own_file(
     for path in paths:
         alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, KNOWN[0]))
     parent, is_begun, goes_on = os.getpid(), threading.Event(), threading.Event()
-    upgrades = alembic_upgrade.command.upgrade
+    upgrades = command.upgrade
 
     def waits(configuration: Any, revision: str) -> None:
         if os.getpid() == parent:
@@ -176,7 +177,7 @@ def test_a_child_that_was_forked_during_an_upgrade_upgrades_its_own_file(
             goes_on.wait(60)
         upgrades(configuration, revision)
 
-    monkeypatch.setattr(alembic_upgrade.command, "upgrade", waits)
+    monkeypatch.setattr(command, "upgrade", waits)
     thread = threading.Thread(target=run, args=(paths[0], append("parent")))
     thread.start()
     assert is_begun.wait(60)
