@@ -18,15 +18,15 @@ class Contradiction:
 
     Attributes:
         values: what each says, by its id and by the path of the field.
-        shown: the turns, from 1, in which each stood before the model, whole or in part, by its id.
-        both: the turns in which two of them that differ did.
-        noted: those in which a note named what they say.
+        own_turns: the turns, from 1, in which each stood before the model, whole or in part, by its id.
+        shared_turns: the turns in which two of them that differ did.
+        noted_turns: those in which a note named what they say.
     """
 
     values: Mapping[str, Mapping[str, str]]
-    shown: Mapping[str, frozenset[int]]
-    both: Sequence[int]
-    noted: Sequence[int]
+    own_turns: Mapping[str, frozenset[int]]
+    shared_turns: Sequence[int]
+    noted_turns: Sequence[int]
 
     @property
     def fields(self) -> list[str]:
@@ -34,10 +34,10 @@ class Contradiction:
         return list(dict.fromkeys(field for by_field in self.values.values() for field in by_field))
 
     @property
-    def silent(self) -> list[int]:
+    def silent_turns(self) -> list[int]:
         """The turns in which both stood there without a note."""
-        noted = frozenset(self.noted)
-        return [turn for turn in self.both if turn not in noted]
+        noted = frozenset(self.noted_turns)
+        return [turn for turn in self.shared_turns if turn not in noted]
 
 
 def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[Contradiction]:
@@ -51,10 +51,10 @@ def contradictions(document: SessionDocument, turns: Sequence[TurnRow]) -> list[
     ids = {name for names in by_ids for name in names}
     where = evidence_whereabouts(ids, document, turns) if ids else {}
     shown = {name: _turns_of(where[name]) for name in ids if name in where}
-    noted = _noted(turns) if ids else []
-    found = (_contradiction(fields_of, shown, noted) for fields_of in by_ids.values())
-    seen = [each for each in found if each.both or each.noted]
-    return sorted(seen, key=lambda each: -len({*each.both, *each.noted}))
+    notes = _notes(turns) if ids else []
+    found = (_contradiction(fields_of, shown, notes) for fields_of in by_ids.values())
+    seen = [each for each in found if each.shared_turns or each.noted_turns]
+    return sorted(seen, key=lambda each: -len({*each.shared_turns, *each.noted_turns}))
 
 
 def _by_ids(document: SessionDocument) -> dict[frozenset[str], dict[str, dict[str, str]]]:
@@ -77,7 +77,7 @@ def _by_ids(document: SessionDocument) -> dict[frozenset[str], dict[str, dict[st
 def _contradiction(
     values: Mapping[str, Mapping[str, str]],
     shown: Mapping[str, frozenset[int]],
-    noted: Sequence[tuple[int, Mapping[str, Sequence[str]]]],
+    notes: Sequence[tuple[int, Mapping[str, Sequence[str]]]],
 ) -> Contradiction:
     both = set[int]()
     for field in {field for by_field in values.values() for field in by_field}:
@@ -90,7 +90,7 @@ def _contradiction(
             both |= seen & turns
             seen |= turns
     own = {name: shown.get(name, frozenset()) for name in values}
-    noted_turns = [turn for turn, fields_of in noted if len(fields_of.keys() & values.keys()) > 1]
+    noted_turns = [turn for turn, fields_of in notes if len(fields_of.keys() & values.keys()) > 1]
     return Contradiction(values, own, sorted(both), noted_turns)
 
 
@@ -100,7 +100,7 @@ def _turns_of(where: Whereabouts) -> frozenset[int]:
     return frozenset(turn for first, last in stretches for turn in range(first, last + 1))
 
 
-def _noted(turns: Sequence[TurnRow]) -> list[tuple[int, Mapping[str, Sequence[str]]]]:
+def _notes(turns: Sequence[TurnRow]) -> list[tuple[int, Mapping[str, Sequence[str]]]]:
     """The turns that had a note, each with the fields that it had values of, by the id of their evidence."""
     fields = ((number, noted_fields(row.report)) for number, row in enumerate(turns, start=1))
     return [(number, fields_of) for number, fields_of in fields if fields_of]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, quoted_sentences
-from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import LEFT
 from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import Message, SessionDocument
@@ -46,6 +45,7 @@ def unsupported_numbers(
     document: SessionDocument,
     turns: Sequence[TurnRow],
     at: int,
+    fates: Mapping[str, str],
     rules: Iterable[str] = (),
 ) -> list[UnsupportedNumber]:
     """The numbers of two digits or more, in their order, each once.
@@ -58,15 +58,14 @@ def unsupported_numbers(
         document: of the session.
         turns: all of it, oldest first.
         at: the turn's place among them.
+        fates: what became of each message in it, by id (`recorded_fates`).
         rules: texts of rules that went out in it.
     """
+    if not fates:
+        return []  # nothing is stored of what it had
     missing = _numbers(answer.content)
     messages = document.session.messages
     earlier = messages[: next((n for n, m in enumerate(messages) if m is answer), len(messages))]
-    ids = [message.message_id for message in earlier if message.message_id]
-    fates = recorded_fates(ids, document, turns, at) if missing else {}
-    if not fates:
-        return []  # nothing is stored of what it had
     shown = {name for name, fate in fates.items() if fate not in LEFT}
     is_hidden = bool((turns[at].report.get("extra", {}).get("replay") or {}).get("summaries"))
     own = (_text(message) for message in earlier if message.message_id in shown)

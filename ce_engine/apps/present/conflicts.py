@@ -72,16 +72,16 @@ class ContradictionCard:
     Attributes:
         fields: what they disagree on.
         sources: of each its name, one piece of it, how many say so, and its values, in the order of the fields.
-        both: when both stood before the model.
-        noted: when a note named what they say.
-        silent: when both stood there without one.
+        shared_turns: when both stood before the model.
+        noted_turns: when a note named what they say.
+        silent_turns: when both stood there without one.
     """
 
     fields: list[str]
     sources: list[tuple[str, str, int, list[str]]]
-    both: list[tuple[int, int]]
-    noted: list[tuple[int, int]]
-    silent: list[tuple[int, int]]
+    shared_turns: list[tuple[int, int]]
+    noted_turns: list[tuple[int, int]]
+    silent_turns: list[tuple[int, int]]
 
     @classmethod
     def of(cls, found: Contradiction, evidences: Mapping[str, Evidence]) -> ContradictionCard:
@@ -93,7 +93,7 @@ class ContradictionCard:
         return cls(
             [field.removeprefix("$.") for field in found.fields],
             [(source, ids[-1], len(ids), values) for (source, *values), ids in by_source.items()],
-            *map(stretches_of, (found.both, found.noted, found.silent)),
+            *map(stretches_of, (found.shared_turns, found.noted_turns, found.silent_turns)),
         )
 
 
@@ -118,8 +118,8 @@ class Disagreements:
         """What sources disagree on of which a turn, by its number, met one side, or both of them."""
         records = self.records(self._turns[turn - 1])
         for each in self.contradictions:
-            for field in each.fields if turn in each.both else ():
-                names = [name for name in each.values if turn in each.shown[name]]
+            for field in each.fields if turn in each.shared_turns else ():
+                names = [name for name in each.values if turn in each.own_turns[name]]
                 differ = len({each.values[name].get(field) for name in names}) > 1
                 if differ and not any(_is_of(record, field, names) for record in records):
                     record = ConflictRecord(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.web.reading import Reader
-from ce_engine.audit.places.recorded_choice import RecordedChoice, recorded_choice
+from ce_engine.audit.places.message_places import MessagePlaces
+from ce_engine.audit.places.recorded_choice import RecordedChoice, recorded_choice, recorded_fates
 from ce_engine.audit.replay import find_turn
 from ce_engine.errors import ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
@@ -24,7 +26,7 @@ SECONDS = 20.0
 """How long a turn is made again before the page goes on without."""
 
 
-@dataclass(slots=True)
+@dataclass
 class StoredTurn:
     """A turn as it is stored, with the session round it."""
 
@@ -32,6 +34,16 @@ class StoredTurn:
     document: SessionDocument
     turns: list[TurnRow]
     at: int
+
+    @cached_property
+    def places(self) -> MessagePlaces:
+        """Of all messages of the session."""
+        ids = [m.message_id for m in self.document.session.messages if m.message_id]
+        return MessagePlaces(ids, self.document, self.turns)
+
+    def fates(self, at: int) -> dict[str, str]:
+        """What became of each message in a turn, by the turn's place."""
+        return recorded_fates(self.places, self.turns[at])
 
     @property
     def row(self) -> TurnRow:
@@ -99,6 +111,7 @@ async def made_again(reader: Reader, record: StoredTurn, say: Say) -> MadeAgain:
 def _keep_to_record(again: MadeAgain, replay: Replay, record: StoredTurn) -> None:
     """What was made again is another input than went out: what is stored of the turn counts."""
     parts = (*replay.sent.dropped, *replay.sent.parts)
-    ids = [part.message_id for part in parts if part.message_id]
+    ids, fates = {part.message_id for part in parts}, record.fates(record.at)
+    own = {name: fate for name, fate in fates.items() if name in ids}
     of = record.document, record.turns, record.at
-    again.recorded, again.why = recorded_choice(ids, again.why, *of)
+    again.recorded, again.why = recorded_choice(own, again.why, *of)

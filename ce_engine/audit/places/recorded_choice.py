@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ class RecordedChoice:
 
 
 def recorded_choice(
-    ids: Iterable[str],
+    fates: Mapping[str, str],
     attempt: Explanation | None,
     document: SessionDocument,
     turns: Sequence[TurnRow],
@@ -37,13 +37,12 @@ def recorded_choice(
     """What became of messages in a turn and what was brought in, where making it again gave something else.
 
     Args:
-        ids: of the messages, in the order of their list.
+        fates: of the messages, by the turn's record (`recorded_fates`).
         attempt: what the turn made again brought in.
         document: of the session.
         turns: all of it, oldest first.
         at: the turn's place among them.
     """
-    fates = recorded_fates(ids, document, turns, at)
     if attempt is None:
         return RecordedChoice(fates), None
     record = as_recorded(attempt, document, turns, at)
@@ -61,22 +60,17 @@ def recorded_choice(
     return RecordedChoice(fates, frozenset(quotes)), record
 
 
-def recorded_fates(
-    ids: Iterable[str], document: SessionDocument, turns: Sequence[TurnRow], at: int
-) -> dict[str, str]:
+def recorded_fates(places: MessagePlaces, row: TurnRow) -> dict[str, str]:
     """What became of messages in one turn, as it is stored: a key of `whereabouts.FATES` each.
 
     Args:
-        ids: of the messages, in the order of their list.
-        document: of the session.
-        turns: all of it, oldest first.
-        at: the turn's place among them.
+        places: of the messages.
+        row: the turn.
 
     Returns:
         By id; without those that the turn had not, and empty of a turn that stores nothing of them.
     """
-    places = MessagePlaces(ids, document, turns)
-    if (turn_places := places.read_turn(turns[at])) is None:
+    if (turn_places := places.read_turn(row)) is None:
         return {}
     fates: dict[str, str] = {}
     for begin, end, fate in places.pieces(*turn_places):

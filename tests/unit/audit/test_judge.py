@@ -84,11 +84,12 @@ def test_an_answer_that_breaks_rules_is_marked_and_stays_as_it_is(
     assert turn.report["violations"] == prepared.report.violations == broken
     assert event.payload == {"message_id": turn.answer_message_id, "constraint_ids": broken}
     assert (event.turn_id, event.request_id) == (turn.turn_id, "request-1")
-    assert [each.event_id for each in heard] == [event.event_id]
     assert engine.sync.verify(SCOPE).status == "intact"
     document = engine.sync.get_session(SCOPE)
     assert document is not None
     assert document.session.messages[-1].content == "I GUARANTEE it: 猎鹰计划万无一失。"
+    engine.sync.close()  # subscribers hear on a thread of their own
+    assert [each.event_id for each in heard] == [event.event_id]
 
 
 def test_an_answer_that_keeps_them_is_told_of_nowhere(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -16,8 +16,9 @@ from ce_engine import (
 )
 from ce_engine.apps.present.conflicts import Disagreements
 from ce_engine.audit.contradictions import Contradiction, contradictions
+from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.quoted_words import with_words
-from ce_engine.audit.places.recorded_choice import recorded_choice
+from ce_engine.audit.places.recorded_choice import recorded_choice, recorded_fates
 from ce_engine.audit.places.whereabouts import (
     QUOTED,
     QUOTED_PART,
@@ -28,6 +29,8 @@ from ce_engine.audit.places.whereabouts import (
     whereabouts,
 )
 from ce_engine.audit.unsupported_numbers import MOST_NUMBERS, unsupported_numbers
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.rows import TurnRow
 from tests.hosts.ward_host import CHART, RECORD, SCOPE, Ward, config, small_talk, ward_of
 
 
@@ -47,10 +50,10 @@ def test_a_contradiction_says_when_both_stood_before_the_model(engine: ContextEn
     both = [n for n in ward.turns_with("31.2", "28.6") if not ward.is_note_alone(n)]
     assert both
     assert len(both) < len(turns)
-    assert found.both == both
+    assert found.shared_turns == both
     noted = ward.turns_with("Sources disagree")
-    assert found.noted == noted
-    assert found.silent == [turn for turn in both if turn not in noted]
+    assert found.noted_turns == noted
+    assert found.silent_turns == [turn for turn in both if turn not in noted]
     names = {document.evidences[name].source.name for name in found.values}
     assert names == {"patient_record", "ward_chart"}
 
@@ -68,7 +71,7 @@ def test_what_no_model_saw_of_a_contradiction_is_in_no_report(engine: ContextEng
 def test_of_two_that_say_the_same_neither_contradicts() -> None:
     values = {"a": {"$.x": "1"}, "b": {"$.x": "2"}, "c": {"$.x": "1"}}
     found = Contradiction(values, {}, [3, 4], [4])
-    assert (found.fields, found.silent) == (["$.x"], [3])
+    assert (found.fields, found.silent_turns) == (["$.x"], [3])
 
 
 @pytest.mark.req("A-18")
@@ -103,12 +106,20 @@ def test_a_trace_tells_of_what_stood_in_its_turn_and_each_once(engine: ContextEn
     assert any(disagreements.seen(turn) for turn in range(1, len(turns)))
 
 
+def fates_in(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> dict[str, str]:
+    """What became of all messages in a turn, by its place."""
+    ids = [m.message_id for m in document.session.messages if m.message_id]
+    return recorded_fates(MessagePlaces(ids, document, turns), turns[at])
+
+
 def unsupported(ward: Ward, turn: int) -> dict[str, str]:
     """The numbers of a turn's answer that nothing had, and the text of the message that has each."""
     document, turns = ward.stored()
     messages = {m.message_id: m for m in document.session.messages}
     answer = messages[turns[turn - 1].answer_message_id]
-    found = unsupported_numbers(answer, document, turns, turn - 1)
+    found = unsupported_numbers(
+        answer, document, turns, turn - 1, fates_in(document, turns, turn - 1)
+    )
     return {
         each.text: messages[each.message_id].content if each.message_id else "" for each in found
     }
@@ -153,7 +164,9 @@ def test_what_a_note_says_of_a_source_was_there(engine: ContextEngine) -> None:
         m for m in document.session.messages if m.message_id == turns[noted - 1].answer_message_id
     )
     said = answer.model_copy(update={"content": "It is 31.2 or 28.6, and not 45.5."})
-    found = unsupported_numbers(said, document, turns, noted - 1)
+    found = unsupported_numbers(
+        said, document, turns, noted - 1, fates_in(document, turns, noted - 1)
+    )
     assert [each.text for each in found] == ["45.5"]
 
 
@@ -217,8 +230,8 @@ def test_the_record_counts_where_a_turn_is_made_again_otherwise(engine: ContextE
         replay = engine.sync.replay(SCOPE, row.turn_id, config(250)).instead
         attempt = engine.sync.explain(SCOPE, row.turn_id)
         assert replay is not None
-        ids = [m.message_id for m in document.session.messages if m.message_id]
-        choice, record = recorded_choice(ids, attempt, document, turns, at)
+        fates = fates_in(document, turns, at)
+        choice, record = recorded_choice(fates, attempt, document, turns, at)
         assert record is not None
         kept = {p.message_id for p in replay.parts if p.action == "kept" and p.message_id}
         texts = {m.message_id: m.content for m in document.session.messages}

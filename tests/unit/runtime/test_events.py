@@ -123,8 +123,9 @@ def test_a_cut_is_in_the_log_once_for_all_turns_that_keep_it(engine: ContextEngi
     engine.bus.on_all(heard)
     busy(engine)
     log = [e for e in stored(engine) if e.event_type == EventType.PRUNE_COMPLETED]
-    told = [e for e in heard if e.event_type == EventType.PRUNE_COMPLETED]
     turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    engine.sync.close()
+    told = [e for e in heard if e.event_type == EventType.PRUNE_COMPLETED]
     cut = [t.turn_id for t in turns if t.report.get("dropped") or t.report.get("shortened")]
     assert [event.turn_id for event in told] == cut, "every one is heard, and in its report"
     assert 0 < len(log) < len(told)

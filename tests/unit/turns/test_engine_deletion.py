@@ -126,6 +126,7 @@ def test_a_deleted_session_is_gone_from_every_byte_and_from_memory(
     assert events[-1].payload == {"what": "session"}
     assert engine.sync.delete_session(SCOPE) == NOTHING
     assert texts(engine, other) == ["Mine?", "Yours."]
+    engine.sync.close()  # subscribers hear on a thread of their own
     assert [(e.event_id, e.session_id) for e in heard] == [(events[-1].event_id, "s")]
 
 

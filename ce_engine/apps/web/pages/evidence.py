@@ -23,6 +23,8 @@ from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.places.message_places import MessagePlaces
+from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import (
     QUOTED_PART,
     Whereabouts,
@@ -180,9 +182,10 @@ def _unsupported(
     message = next((m for m in document.session.messages if m.message_id == result.id), None)
     if at is None or message is None:
         return []
-    return unsupported_numbers(
-        message, document, turns, at, [out.rule.text for out in rules if out.rule]
-    )
+    ids = [m.message_id for m in document.session.messages if m.message_id]
+    fates = recorded_fates(MessagePlaces(ids, document, turns), turns[at])
+    texts = [out.rule.text for out in rules if out.rule]
+    return unsupported_numbers(message, document, turns, at, fates, texts)
 
 
 def _label_messages(

@@ -46,7 +46,6 @@ from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
-from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import absence, whereabouts
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
@@ -121,7 +120,7 @@ def _answer(record: StoredTurn, rules: Sequence[RuleOut], links: Links, say: Say
     if message is None:
         return {"answer": None}
     texts = [rule.text_in(record.at + 1) for rule in rules]
-    of = message, record.document, record.turns, record.at
+    of = message, record.document, record.turns, record.at, record.fates(record.at)
     return {
         "answer": message,
         "answer_calls": links.render_calls(message, say),
@@ -155,12 +154,10 @@ MOST_CHANGES = 12
 
 def _changes(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
     """What of the session's messages went another way than in the lane's turn before, and which of them are rows."""
-    document, turns, at = record.document, record.turns, record.at
-    before = before_in_lane(turns, at)
+    before = before_in_lane(record.turns, record.at)
     if before is None:
         return {"changes_since": None, "turn_changes": []}
-    ids = [message.message_id for message in document.session.messages if message.message_id]
-    changes = turn_changes(*(recorded_fates(ids, document, turns, n) for n in (at, before)))
+    changes = turn_changes(record.fates(record.at), record.fates(before))
     return {
         "changes_since": before + 1,
         "turn_changes": [
