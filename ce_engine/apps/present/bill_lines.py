@@ -9,10 +9,11 @@ from ce_engine.apps.present.amounts import PLACES, Amounts
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import percent
 from ce_engine.apps.present.turns import BROKEN
-from ce_engine.audit.compare.costs import Bill, has_usage
+from ce_engine.audit.compare.costs import Bill, has_usage, prefix_as_told
 from ce_engine.audit.compare.records import CallRecord
 from ce_engine.schema.rows import TurnRow
 from ce_engine.text.tokens.calibration import CALIBRATION_MIN_TOKENS
+from ce_engine.text.tokens.prices import ModelPrice, PriceTable
 
 
 _NOTABLE = 1.1
@@ -25,15 +26,30 @@ class UncachedTurn:
 
     Attributes:
         turn: its number.
+        whose: who is the cause, in words.
         cause: how far it began like the call before, and what ended that, in words.
     """
 
     turn: int
+    whose: str
     cause: str
 
 
+WHOSE = {
+    "system": "the app",
+    "app": "the app",
+    "tools": "the app",
+    "rules": "a rule",
+}
+"""Whose doing it is that an input begins otherwise than the one before; else it is ours."""
+
+
 def uncached_turns(
-    calls: Sequence[CallRecord], rows: Sequence[TurnRow], turns: Sequence[int], say: Say = ENGLISH
+    calls: Sequence[CallRecord],
+    rows: Sequence[TurnRow],
+    turns: Sequence[int],
+    prices: PriceTable,
+    say: Say = ENGLISH,
 ) -> list[UncachedTurn]:
     """The turns of which nothing was cached, in their order.
 
@@ -41,21 +57,38 @@ def uncached_turns(
         calls: of the turns; others may follow.
         rows: all turns of the session.
         turns: their numbers in it, a call each.
+        prices: say how long a beginning their models cache at least.
         say: the reader's language.
     """
     return [
-        UncachedTurn(turn, _end_of_prefix(call, rows[turn - 1], say))
+        _uncached(turn, call, rows[turn - 1], prices.of(call.model, call.provider), say)
         for turn, call in zip(turns, calls, strict=False)
         if has_usage(call) and call.cached == 0
     ]
 
 
-def _end_of_prefix(call: CallRecord, row: TurnRow, say: Say) -> str:
+def _uncached(
+    turn: int, call: CallRecord, row: TurnRow, price: ModelPrice | None, say: Say
+) -> UncachedTurn:
     if call.prefix is None:
-        return say("none before it to begin like")
-    alike = say("{prefix} tokens are the same as before", prefix=call.prefix)
-    cause = BROKEN.get(row.report.get("prefix_broken_by", ""))
-    return alike + say("; then {cause}", cause=say(cause)) if cause else alike
+        return UncachedTurn(turn, "", say("none before it to begin like"))
+    by_provider, least = prefix_as_told(call), price.cached_from if price is not None else 0
+    alike = say(
+        "{prefix} tokens are the same as before, {told} as the provider counts",
+        prefix=call.prefix,
+        told=by_provider,
+    )
+    broken_by = row.report.get("prefix_broken_by", "")
+    if 0 < least <= by_provider:
+        enough = say("; enough for its cache, which begins at {least}", least=least)
+        return UncachedTurn(turn, say("the provider"), alike + enough)
+    cause = BROKEN.get(broken_by)
+    end = say("; then {cause}", cause=say(cause)) if cause else ""
+    if not least:  # nobody knows how many are enough
+        return UncachedTurn(turn, "", alike + end)
+    few = say("; too few for its cache, which begins at {least}", least=least)
+    whose = say(WHOSE.get(broken_by, "ours")) if cause else ""
+    return UncachedTurn(turn, whose, alike + end + few)
 
 
 def bill_words(bill: Bill, amounts: Amounts, say: Say = ENGLISH) -> str:

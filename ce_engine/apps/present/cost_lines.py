@@ -49,6 +49,7 @@ class CostCells:
         effect: how much that is more or less than without us.
         is_dearer: whether it became dearer.
         billed: by what its provider told.
+        prompt: tokens of it, as the provider told; `None` where it did not.
         cached: tokens that the provider told to have had in its cache; `None` where it did not.
     """
 
@@ -56,6 +57,7 @@ class CostCells:
     effect: str
     is_dearer: bool
     billed: str
+    prompt: int | None
     cached: int | None
 
 
@@ -127,14 +129,19 @@ class SessionCosts:
 
     def _cells_of(self, place: int) -> CostCells:
         sent, _, effect_of = self.cells(place)
-        cached = self.calls[place].cached if place in self.bill.inputs else None
-        return CostCells(
-            sent, effect_of, self.costs.calls[place].is_dearer, self.billed(place), cached
-        )
+        is_told, call = place in self.bill.inputs, self.calls[place]
+        prompt, cached = (call.prompt, call.cached) if is_told else (None, None)
+        is_dearer = self.costs.calls[place].is_dearer
+        return CostCells(sent, effect_of, is_dearer, self.billed(place), prompt, cached)
 
     def sent_of(self, turn: int) -> float:
         """What the input of a turn cost."""
         return self.costs.calls[self._places[turn]].sent
+
+    def prompt_of(self, turn: int) -> int:
+        """The tokens of a turn's input as its provider told; -1 where it did not."""
+        place = self._places[turn]
+        return (self.calls[place].prompt or 0) if place in self.bill.inputs else -1
 
     def billed_of(self, turn: int) -> float:
         """What the input of a turn cost by what its provider told; -1 where it told nothing."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+from ce_engine.audit.compare.costs import has_usage
+from ce_engine.audit.compare.records import CallRecord
 from ce_engine.audit.noted_sources import has_note
 from ce_engine.schema.rows import TurnRow
 
@@ -52,6 +55,7 @@ RESERVE = 1024
 MARKS = {
     "failed": "failed",
     "over_budget": "over the budget",
+    "over_as_told": "over the budget, as the provider counts",
     "violation": "the answer breaks a constraint",
     "tool_failed": "a tool failed",
     "degraded": "did less than asked",
@@ -66,7 +70,7 @@ BAD = frozenset({"failed", "over_budget", "violation"})
 
 FAILED = "failed"
 """The mark that a status tells already."""
-TOOL_FAILED, DEARER = "tool_failed", "dearer"
+TOOL_FAILED, OVER_AS_TOLD, DEARER = "tool_failed", "over_as_told", "dearer"
 """What is not in a turn's row alone."""
 NO_LANE = ""
 
@@ -138,16 +142,14 @@ class Timeline:
 def timeline(
     rows: Sequence[TurnRow],
     lane: str | None = None,
-    dearer: Container[int] = (),
-    tool_errors: Container[int] = (),
+    more_marks: Mapping[str, Container[int]] = MappingProxyType({}),
 ) -> Timeline:
     """The timeline of a session's turns, read from what is stored, without looking at each report as a whole.
 
     Args:
         rows: all turns of the session, oldest first.
         lane: only the turns of this one; their numbers stay those of the session.
-        dearer: the turns that became dearer than without us, by number: what they cost is not in their rows alone.
-        tool_errors: the turns of whose tools one failed, by number: nor is that.
+        more_marks: the numbers of the turns that have each of the marks that rows alone do not tell.
     """
     result, places, reserves = Timeline(), dict[str, int](), _Reserves()
     for number, row in enumerate(rows, start=1):
@@ -155,11 +157,33 @@ def timeline(
         place = places.setdefault(row.lane, len(places))
         if lane is None or row.lane == lane:
             _add(result, number, row, place, reserve)
-            for mark, turns in ((TOOL_FAILED, tool_errors), (DEARER, dearer)):
+            for mark, turns in more_marks.items():
                 if number in turns:
                     result.marks.setdefault(len(result) - 1, []).append(mark)
     result.lanes = list(places)
     return result
+
+
+def call_marks(
+    calls: Sequence[CallRecord], rows: Sequence[TurnRow], numbers: Iterable[int]
+) -> dict[str, frozenset[int]]:
+    """The marks that are in what is recorded of calls: a tool that failed, an input over its budget as its provider counts.
+
+    Args:
+        calls: of the turns; others may follow.
+        rows: all turns of the session.
+        numbers: of the turns in it, a call each.
+    """
+    pairs = [*zip(numbers, calls, strict=False)]
+    over = (n for n, call in pairs if _is_over_as_told(call, rows[n - 1].report))
+    failed = (n for n, call in pairs if call.tool_errors)
+    return {OVER_AS_TOLD: frozenset(over), TOOL_FAILED: frozenset(failed)}
+
+
+def _is_over_as_told(call: CallRecord, report: Mapping[str, Any]) -> bool:
+    """Whether the provider counts more than the budget, where by our own count it was kept."""
+    budget = report.get("token_budget") or 0
+    return bool(budget and has_usage(call) and (call.prompt or 0) > budget and not call.over_budget)
 
 
 def _add(result: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> None:

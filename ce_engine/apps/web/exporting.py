@@ -19,13 +19,22 @@ from ce_engine.apps.present.links import Links, arguments
 from ce_engine.apps.present.new_files import refuse_to_overwrite, write_new
 from ce_engine.apps.present.report_lines import decision_words, report_lines
 from ce_engine.apps.present.rules_out import rules_said
-from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
+from ce_engine.apps.present.timeline import (
+    BAD,
+    DEARER,
+    MARKS,
+    MEANINGS,
+    TITLES,
+    Timeline,
+    call_marks,
+    timeline,
+)
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.present.turn_view import Fold, folded, turn_rows
 from ce_engine.apps.web.page import STATIC, environment, sayers
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.stored_turn import StoredTurn, made_again
-from ce_engine.audit.compare.reading import calls_of, tool_errors
+from ce_engine.audit.compare.reading import calls_of
 from ce_engine.errors import ConfigError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import report_of
@@ -111,7 +120,7 @@ async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, 
     calls, numbers = calls_of(document, turns), range(1, len(turns) + 1)
     spent = SessionCosts.of(calls, reader.prices, numbers)
     dearer = {dearer_turn.turn for dearer_turn in spent.dearer_turns(say)}
-    chart = timeline(turns, dearer=dearer, tool_errors=tool_errors(calls, numbers))
+    chart = timeline(turns, more_marks={**call_marks(calls, turns, numbers), DEARER: dearer})
     session = _Session(reader, scope, document, turns, links, chart, spent, say)
     full = full_places(session.timeline)
     turn_values = [await _turn(session, place, full, step) for place in _detail_places(session)]

@@ -232,7 +232,15 @@ def has_usage(call: CallRecord) -> bool:
 def cacheable(call: CallRecord, table: PriceTable) -> int:
     """Leading tokens as in the call before, where they are so many that the call's model may cache them, else 0."""
     price, prefix = table.of(call.model, call.provider), min(call.prefix or 0, call.sent)
-    return prefix if price is None or prefix >= price.cached_from else 0
+    return prefix if price is None or prefix_as_told(call) >= price.cached_from else 0
+
+
+def prefix_as_told(call: CallRecord) -> int:
+    """Leading tokens as in the call before, in the measure of the provider where it told its own."""
+    prefix = min(call.prefix or 0, call.sent)
+    if not (has_usage(call) and call.sent):
+        return prefix
+    return round(prefix * (call.prompt or 0) / call.sent)
 
 
 def cached_tokens(call: CallRecord) -> int:

@@ -68,11 +68,6 @@ def calls_of(
     return _Session(document, turns, events).calls()
 
 
-def tool_errors(calls: Iterable[CallRecord], turns: Iterable[int]) -> frozenset[int]:
-    """The turns of whose tools one failed, by number; `turns` are the numbers of the app's calls, which come first."""
-    return frozenset(n for call, n in zip(calls, turns, strict=False) if call.tool_errors)
-
-
 class _Session:
     """One session, with its parts by id."""
 

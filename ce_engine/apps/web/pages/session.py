@@ -21,11 +21,20 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
-from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
+from ce_engine.apps.present.timeline import (
+    BAD,
+    LAYERS,
+    MARKS,
+    MEANINGS,
+    TITLES,
+    Timeline,
+    call_marks,
+    timeline,
+)
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
-from ce_engine.audit.compare.reading import calls_of, tool_errors
+from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.contradictions import contradictions
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
@@ -79,7 +88,7 @@ def _start(choice: str, turns: int) -> int:
     return (min(max(1, number), pages) - 1) * ROWS
 
 
-ORDERS = ("tokens", "cost", "effect", "billed")
+ORDERS = ("tokens", "as_told", "cost", "effect", "billed")
 """What the table of turns can be sorted by, the most first; else it is in their order."""
 
 
@@ -120,7 +129,12 @@ def _ordered(chart: Timeline, order: str, spent: SessionCosts | None) -> list[in
     if order == "tokens":
         return sorted(places, key=lambda place: -chart.used[place])
     if order and spent is not None:
-        by = {"cost": spent.sent_of, "effect": spent.more_of, "billed": spent.billed_of}[order]
+        by = {
+            "as_told": spent.prompt_of,
+            "cost": spent.sent_of,
+            "effect": spent.more_of,
+            "billed": spent.billed_of,
+        }[order]
         return sorted(places, key=lambda place: -by(chart.turns[place]))
     return places
 
@@ -222,7 +236,7 @@ async def costs(request: Request) -> Response:
         numbers = [n for n in numbers if turns[n - 1].lane == lane]
         calls = [calls[n - 1] for n in numbers]
     spent = SessionCosts.of(calls, reader.prices, numbers)
-    chart = timeline(turns, lane, tool_errors=tool_errors(calls, numbers))
+    chart = timeline(turns, lane, call_marks(calls, turns, numbers))
     return page(
         request,
         "session_costs.html",
@@ -238,7 +252,7 @@ async def costs(request: Request) -> Response:
         cards=await asyncio.to_thread(_contradictions, document, turns),
         rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
         bill=spent.bill,
-        uncached=uncached_turns(calls, turns, numbers, say),
+        uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
         notable=_notable(chart),
         **_table(chart, turns, query, spent, say),

@@ -22,7 +22,7 @@ from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.rules_out import RuleOut, rules_said
-from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, timeline
+from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, call_marks, timeline
 from ce_engine.apps.present.turn_changes import TITLES as TITLES_OF_CHANGES
 from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.present.turn_view import (
@@ -43,7 +43,7 @@ from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.apps.web.stored_turn import SECONDS, MadeAgain, StoredTurn, made_again, stored_turn
 from ce_engine.audit.compare.costs import is_free, priced_by
-from ce_engine.audit.compare.reading import calls_of, tool_errors
+from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
@@ -289,7 +289,8 @@ def _reasons(
 def _costs(reader: Reader, record: StoredTurn, say: Say) -> dict[str, Any]:
     """What the turn cost, in the money that its session is told in, whether it became dearer than without us; and its marks."""
     calls, numbers = calls_of(record.document, record.turns), range(1, len(record.turns) + 1)
-    chart = timeline([record.row], tool_errors=tool_errors(calls[record.at :], [1]))
+    own_marks = call_marks(calls[record.at :], [record.row], [1])
+    chart = timeline([record.row], more_marks=own_marks)
     marks = [(mark, say(MARKS[mark]), mark in BAD) for mark in chart.marks.get(0, ())]
     values = {"costs": [], "is_dearer": False, "marks": [m for m in marks if m[0] != FAILED]}
     if record.report is None or is_free(calls[record.at]):  # no model was asked, or none answered

@@ -88,8 +88,75 @@ def test_the_turns_are_listed_of_which_nothing_was_cached(bill: str) -> None:
     assert "of 2 turns the provider had nothing in its cache" in plain(part)
     assert [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)] == [
         "turn 1 none before it to begin like",
-        "turn 3 40 tokens are the same as before; then the cut moved",
+        "turn 3 40 tokens are the same as before, 120 as the provider counts; then the cut moved",
     ]
+
+
+def cached_at(prefix: int | None, prompt: int, broken_by: str) -> Told:
+    """A call of 1,000 tokens by our count, of which the provider had nothing in its cache."""
+    report = {"prefix_broken_by": broken_by}
+    return Told(
+        model="gpt-4.1-mini",
+        sent=1000,
+        prefix=prefix,
+        prompt=prompt,
+        params=NONE_CACHED,
+        report=report,
+    )
+
+
+def test_of_each_turn_without_a_cache_it_is_told_whose_doing_that_is(tmp_path: Path) -> None:
+    """The provider caches from 1,024 of its own tokens on."""
+    found = url_of(tmp_path / "ce.db")
+    put(
+        found,
+        "s",
+        [
+            cached_at(None, 1000, ""),
+            cached_at(950, 1000, "cut"),
+            cached_at(950, 1200, "cut"),
+            cached_at(900, 1000, "rules"),
+            cached_at(900, 1000, "system"),
+        ],
+    )
+    with visit(found) as client:
+        html = client.get(costs_url("", "s")).text
+    part = html.split('class="uncached"')[1].split("</details>")[0]
+    alike = "{} tokens are the same as before, {} as the provider counts; "
+    few, enough = (
+        f"; too few for its cache, which begins at {1024:,}",
+        f"enough for its cache, which begins at {1024:,}",
+    )
+    assert [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)] == [
+        "turn 1 none before it to begin like",
+        f"turn 2 ours {alike.format(950, 950)}then the cut moved{few}",
+        f"turn 3 the provider {alike.format(950, '1,140')}{enough}",
+        f"turn 4 a rule {alike.format(900, 900)}then a rule was added, changed or deleted{few}",
+        f"turn 5 the app {alike.format(900, 900)}then the app's own system message changed{few}",
+    ]
+
+
+def test_an_input_over_its_budget_as_the_provider_counts_is_marked(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    within = {"token_budget": 2000}
+    put(
+        found,
+        "s",
+        [Told(sent=1986, prompt=1967, report=within), Told(sent=1951, prompt=2021, report=within)],
+    )
+    with visit(found) as client:
+        html = client.get(costs_url("", "s", order="as_told")).text
+        page = client.get(turn_url("", "s", 2)).text
+    rows = re.findall(r"<tr>\s*<td class=\"number\"><a data-row.*?</tr>", html, re.DOTALL)
+    told = texts(html, "th").index("tokens, as told ↓")
+    assert [(texts(row, "td")[0], texts(row, "td")[told]) for row in rows] == [
+        ("2", "2,021"),
+        ("1", "1,967"),
+    ]
+    words = "over the budget, as the provider counts"
+    assert [words in plain(row) for row in rows] == [True, False]
+    assert f"{words} in turn 2" in plain(html.split('id="notable"')[1].split('id="costs"')[0])
+    assert words in plain(page)
 
 
 def test_of_a_provider_that_tells_nothing_there_is_no_bill(tmp_path: Path) -> None:
