@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
@@ -32,7 +33,19 @@ class RuleOut:
     @property
     def is_gone(self) -> bool:
         """Whether a text that went out is not there any more."""
-        return any(text != NOW for text in self.texts.values())
+        return bool(self.lost_turns)
+
+    @property
+    def lost_turns(self) -> list[int]:
+        """The turns in which it went out with another text, which is not there any more."""
+        return [turn for turn, text in self.texts.items() if text != NOW]
+
+    @property
+    def changes(self) -> list[int]:
+        """The turns in which it went out with another text than before."""
+        return [
+            turn for before, turn in pairwise(self.texts) if self.texts[before] != self.texts[turn]
+        ]
 
     def text_in(self, turn: int) -> str:
         """Its text in a turn, by its number; `""` where it is not there any more, or did not go out."""
@@ -84,7 +97,7 @@ class RuleOut:
         """That a text of it is not there to be looked for; nothing where it is."""
         if not self.is_gone:
             return ""
-        turns = [turn for turn, text in self.texts.items() if text != NOW]
+        turns = self.lost_turns
         values = {"first": turns[0], "last": turns[-1], "count": len(turns)}
         if self.rule is None:
             return say(

@@ -19,6 +19,7 @@ from ce_engine.apps.present.conflicts import ContradictionCard
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
+from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import (
@@ -37,7 +38,12 @@ from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.contradictions import contradictions
 from ce_engine.audit.places.quoted_words import with_words
-from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, whereabouts
+from ce_engine.audit.places.whereabouts import (
+    Whereabouts,
+    evidence_whereabouts,
+    stretches_of,
+    whereabouts,
+)
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
@@ -250,7 +256,7 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         cards=await asyncio.to_thread(_contradictions, document, turns),
-        rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
+        **_rules(rules, scope, say),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
@@ -261,6 +267,17 @@ async def costs(request: Request) -> Response:
         cached_words=cached_words,
         effect=effect,
     )
+
+
+def _rules(rules: Sequence[RuleOut], scope: Scope, say: Say) -> dict[str, Any]:
+    """The rules that went out: each in words, with the turns that had another text; and when one was changed."""
+    return {
+        "rules": [
+            (rule.rule, rule.words(scope.user_id, say), stretches_of(rule.lost_turns))
+            for rule in rules
+        ],
+        "rule_changes": stretches_of({turn for rule in rules for turn in rule.changes}),
+    }
 
 
 MOST_CARDS = 20

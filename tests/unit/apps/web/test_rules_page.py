@@ -188,3 +188,14 @@ def test_chinese_tells_how_many_rules_were_changed(shop_pages: TestClient) -> No
     assert "2 条规则中有 1 条后来改动或删除" in text
     assert "这条规则的文本已不在" in text
     assert "not there any more" not in text
+
+
+def test_the_page_of_a_session_says_which_turns_had_a_text_that_is_not_kept(
+    shop_pages: TestClient,
+) -> None:
+    html = shop_pages.get("/session/costs", params=SHOP).text
+    part = plain(html.split('class="rules"')[1].split("</details>")[0])
+    assert "2 rules went out · one was changed: 4" in part
+    assert "Quote amounts in euros with VAT." in part
+    assert "with another text, which is not kept: 2 – 3" in part
+    assert part.count("another text") == 1
