@@ -38,6 +38,8 @@ _LOOKS = 3
 class JsonLinesAudit:
     """Appends a line of JSON for each record, in one write; several processes may share the file.
 
+    Where one writes while another is held up within its line, an empty line may stand between; none is lost.
+
     A pipe may be in its place: what that does not take at once is lost, and nobody waits for it. A link is followed:
     what is put aside lies beside the file that it leads to.
 
