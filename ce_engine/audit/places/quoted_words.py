@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_sentences
 from ce_engine.audit.places.whereabouts import (
@@ -33,41 +34,65 @@ def with_words(
         document: of the session.
         turns: all of it, oldest first.
     """
-    if not any(stay.fate == QUOTED_PART for history in where.values() for stay in history.stays):
-        return dict(where)
-    quoted = _QuotedWords(words.casefold(), document, turns)
-    return {name: quoted.tell_apart(name, history) for name, history in where.items()}
+    return QuotedWords(document, turns).tell_apart(where, words)
 
 
-class _QuotedWords:
-    def __init__(self, words: str, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
-        self._words, self._turns, self._after = words, turns, PinsAfter(turns)
+class QuotedWords:
+    """Tells of words after words in which turns they stood among what was quoted in part of a session's texts.
+
+    Args:
+        document: of the session.
+        turns: all of it, oldest first.
+    """
+
+    def __init__(self, document: SessionDocument, turns: Sequence[TurnRow]) -> None:
+        self._document, self._turns = document, turns
         self._sentences: dict[int, dict[str, frozenset[int]]] = {}
-        self._known: dict[tuple[str, frozenset[int]], bool] = {}
-        self._texts = {name: piece.content for name, piece in document.evidences.items()}
-        self._names: dict[str, list[str]] = {}
-        for message in document.session.messages:
+        self._parts: dict[tuple[str, frozenset[int]], str] = {}
+
+    @cached_property
+    def _after(self) -> PinsAfter:
+        return PinsAfter(self._turns)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        texts = {name: piece.content for name, piece in self._document.evidences.items()}
+        messages = self._document.session.messages
+        return texts | {m.message_id: m.content for m in messages if m.message_id}
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        """The ids of one text each: those of a result's message and of its evidence."""
+        names_of: dict[str, list[str]] = {}
+        for message in self._document.session.messages:
             if message.message_id:
-                self._texts[message.message_id] = message.content
                 is_result = message.role is Role.TOOL
                 names = [ref.evidence_id for ref in (message.refs or ()) if is_result]
                 names.insert(0, message.message_id)
-                self._names |= dict.fromkeys(names, names)
+                names_of |= dict.fromkeys(names, names)
+        return names_of
 
-    def tell_apart(self, name: str, history: Whereabouts) -> Whereabouts:
+    def tell_apart(self, where: Mapping[str, Whereabouts], words: str) -> dict[str, Whereabouts]:
+        """The same as `with_words`."""
+        folded = words.casefold()
+        return {name: self._told_apart(name, history, folded) for name, history in where.items()}
+
+    def _told_apart(self, name: str, history: Whereabouts, words: str) -> Whereabouts:
+        if not any(stay.fate == QUOTED_PART for stay in history.stays):
+            return history
         stays = list[Stay]()
         for stay in history.stays:
             if stay.fate != QUOTED_PART:
                 stays.append(stay)
                 continue
             numbers = [n for first, last in stay.stretches for n in range(first, last + 1)]
-            has_words = {n: self._stood(name, n) for n in numbers}
+            has_words = {n: self._stood(name, n, words) for n in numbers}
             for fate, wanted in ((QUOTED_PART, True), (QUOTED_REST, False)):
                 own = stretches_of(n for n in numbers if has_words[n] is wanted)
                 stays += [Stay(fate, tuple(own))] if own else []
         return replace(history, stays=tuple(stays))
 
-    def _stood(self, name: str, turn: int) -> bool:
+    def _stood(self, name: str, turn: int, words: str) -> bool:
         """Whether the words stood among the sentences of a text that were quoted.
 
         They may have, where it is not stored which these are, and where they are of its name or its calls.
@@ -77,12 +102,12 @@ class _QuotedWords:
             self._sentences[turn] = quoted_sentences(row, self._after.of(row))
         by_name = self._sentences[turn]
         known = next((n for n in self._names.get(name, [name]) if n in by_name), None)
-        if known is None or self._words not in self._texts[known].casefold():
+        if known is None or words not in self._texts[known].casefold():
             return True
         key = known, by_name[known]
-        if key not in self._known:
-            self._known[key] = self._words in some_of(self._texts[known], sorted(key[1])).casefold()
-        return self._known[key]
+        if key not in self._parts:
+            self._parts[key] = some_of(self._texts[known], sorted(key[1])).casefold()
+        return words in self._parts[key]
 
 
-__all__ = ["with_words"]
+__all__ = ["QuotedWords", "with_words"]

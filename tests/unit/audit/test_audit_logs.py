@@ -148,7 +148,9 @@ def test_processes_share_a_file_and_lose_no_line(tmp_path: Path) -> None:
         each.join(100)
     assert [each.exitcode for each in started] == [0] * 3
     # Who writes while another is within its line begins a new one: an empty line may stand between.
-    written = [line for each in tmp_path.iterdir() for line in each.read_text().splitlines() if line]
+    written = [
+        line for each in tmp_path.iterdir() for line in each.read_text().splitlines() if line
+    ]
     told = [str(json.loads(line)["session_id"]) for line in written]
     assert sorted(told) == sorted(f"{n}-{m}" for n in range(3) for m in range(200))
 

@@ -37,6 +37,7 @@ from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.contradictions import contradictions
+from ce_engine.audit.masks import mask_names, masks
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.whereabouts import (
     Whereabouts,
@@ -257,6 +258,7 @@ async def costs(request: Request) -> Response:
         dearer=spent.dearer_turns(say),
         cards=await asyncio.to_thread(_contradictions, document, turns),
         **_rules(rules, scope, say),
+        masks=await asyncio.to_thread(masks, document, turns, MOST_MASKS),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
@@ -279,6 +281,9 @@ def _rules(rules: Sequence[RuleOut], scope: Scope, say: Say) -> dict[str, Any]:
         "rule_changes": stretches_of({turn for rule in rules for turn in rule.changes}),
     }
 
+
+MOST_MASKS = 40
+"""Values that stand masked of which it is told where they went."""
 
 MOST_CARDS = 20
 """Contradictions that have a card."""
@@ -320,6 +325,7 @@ async def find(request: Request) -> Response:
         where=where,
         rules=rule_words,
         lost=lost_texts,
+        masks=_masks(document, hits),
     )
     more = {"lane": query["lane"]} if "lane" in query else {}
     # Who comes back to the page, or goes on from it, has the word still.
@@ -327,6 +333,13 @@ async def find(request: Request) -> Response:
         scope.user_id, scope.session_id, **more, find=text
     )
     return answer
+
+
+def _masks(document: SessionDocument | None, hits: Hits | None) -> list[str]:
+    """Where nothing was found, what it may stand masked as."""
+    if document is None or hits is None or hits.hits:
+        return []
+    return [*mask_names(document)][:MOST_MASKS]
 
 
 def _where(

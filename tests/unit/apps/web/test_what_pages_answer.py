@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from ce_engine import create_context_engine, open_store
+from ce_engine import RuntimeConfig, StoreConfig, create_context_engine, open_store
 from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.web.links import costs_url, trace_url, turn_url
 from ce_engine.audit.places.whereabouts import (
@@ -174,7 +174,8 @@ def test_of_a_provider_that_tells_nothing_there_is_no_bill(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
     url = url_of(tmp_path_factory.mktemp("store") / "ce.db")
-    engine = create_context_engine(url)
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault here
+    engine = create_context_engine(url, config=patient)
     engine.sync.check()
     made = ward_of(engine)
     made.ask("And its price, please?", "It was 381.55 euros, and its weight 31.2.")
