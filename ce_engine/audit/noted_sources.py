@@ -66,6 +66,23 @@ class NotedValues:
         return self._known[key]
 
 
+def note_lines(report: Mapping[str, Any], evidences: Mapping[str, Evidence]) -> list[str]:
+    """What the note of a turn says, a line a field, as far as the evidence is there still; empty without one.
+
+    Args:
+        report: of the turn, as it is stored.
+        evidences: of the session, by id.
+    """
+    values, said_of = NotedValues(evidences), dict[str, list[str]]()
+    for name, fields in noted_fields(report).items():
+        source = evidences[name].source if name in evidences else None
+        for field_path in fields if source else ():
+            for value in values.of(name, [field_path]):
+                text = f"{value} ({source.name or source.uri})" if source else value
+                said_of.setdefault(field_path.removeprefix("$."), []).append(text)
+    return [f"{field}: {'; '.join(dict.fromkeys(texts))}" for field, texts in said_of.items()]
+
+
 class SourcesSent:
     """What became of sources that disagree, turn by turn.
 
@@ -101,4 +118,4 @@ class SourcesSent:
         return MessagePlaces(self._stored_as, self._document, self._turns)
 
 
-__all__ = ["IN_NOTE", "NotedValues", "SourcesSent", "has_note", "noted_fields"]
+__all__ = ["IN_NOTE", "NotedValues", "SourcesSent", "has_note", "note_lines", "noted_fields"]

@@ -44,6 +44,7 @@ from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.apps.web.stored_turn import SECONDS, MadeAgain, StoredTurn, made_again, stored_turn
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.noted_sources import note_lines
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
@@ -156,9 +157,16 @@ def _changes(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any
     """What of the session's messages went another way than in the lane's turn before, and which of them are rows."""
     before = before_in_lane(record.turns, record.at)
     if before is None:
-        return {"changes_since": None, "turn_changes": []}
+        return {"changes_since": None, "turn_changes": [], "note_changes": []}
     changes = turn_changes(record.fates(record.at), record.fates(before))
+    evidences = record.document.evidences
+    now, then = (note_lines(record.turns[at].report, evidences) for at in (record.at, before))
+    notes = (
+        (say("told now: sources disagree"), [line for line in now if line not in then]),
+        (say("no more told: sources disagree"), [line for line in then if line not in now]),
+    )
     return {
+        "note_changes": [(title, lines) for title, lines in notes if lines],
         "changes_since": before + 1,
         "turn_changes": [
             (say(TITLES_OF_CHANGES[change.kind]), change.ids[:MOST_CHANGES], len(change.ids))

@@ -269,6 +269,27 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     assert texts(found, "summary") == texts(card, "summary")
 
 
+def test_a_turn_says_which_note_on_sources_is_gone(ward: Ward, pages: TestClient) -> None:
+    """As the wire has it: the note stands in some turns, and no more in those behind them."""
+    noted = set(ward.turns_with("Sources disagree"))
+    told = ["told now: sources disagree", "no more told: sources disagree"]
+    seen = set()
+    for turn in range(2, len(ward.inputs) + 1):
+        html = page_of(pages, turn)
+        card = plain(
+            html.split('id="changes"')[1].split("</section>")[0] if "changes" in html else ""
+        )
+        has = [words in card for words in told]
+        assert has == [
+            turn in noted and turn - 1 not in noted,
+            turn - 1 in noted and turn not in noted,
+        ]
+        if any(has):
+            assert "weight_kg: 28.6 (ward_chart); 31.2 (patient_record)" in card
+            seen.add(tuple(has))
+    assert seen == {(True, False), (False, True)}
+
+
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [
