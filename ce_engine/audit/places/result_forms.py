@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ce_engine.prepare.tool_results.forms import CHANGED, COMPACT, REPEATED, SELECTED
+from ce_engine.prepare.tool_results.forms import CHANGED, FORMS, REPEATED
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.rows import TurnRow
 
-
-FORMS = frozenset({REPEATED, CHANGED, COMPACT, SELECTED})
-"""Reasons of decisions on single results."""
 
 _REFERRING = frozenset({REPEATED, CHANGED})
 
@@ -48,9 +45,10 @@ class ResultForms:
                 ):
                     continue
                 forms = self._forms.setdefault(row.lane, {})
-                if place not in forms:
-                    forms[place] = (n, decision["reason"])
-                    insort(self._places.setdefault(row.lane, []), place)
+                for result in _results(messages, place, decision.get("count", 1)):
+                    if result not in forms:
+                        forms[result] = (n, decision["reason"])
+                        insort(self._places.setdefault(row.lane, []), result)
         kinds = {kind for forms in self._forms.values() for _, kind in forms.values()}
         self._base = _bases(messages) if kinds & _REFERRING else {}
 
@@ -94,6 +92,15 @@ class Forms:
 
 
 NO_FORMS = Forms({}, (), {}, -1, {})
+
+
+def _results(messages: Sequence[Message], place: int, count: int) -> Iterator[int]:
+    """The places of results that a decision is on: an earlier release told of those of one call as one."""
+    yield place
+    for result in range(place + 1, min(place + count, len(messages))):
+        if messages[result].role is not Role.TOOL:
+            return
+        yield result
 
 
 def _bases(messages: Sequence[Message]) -> dict[tuple[str, int], int]:

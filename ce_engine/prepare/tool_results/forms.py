@@ -23,6 +23,9 @@ REPEATED, CHANGED, COMPACT, SELECTED = (
 )
 """What was done to a result, as reports tell it."""
 
+FORMS = frozenset({REPEATED, CHANGED, COMPACT, SELECTED})
+"""Reasons of decisions on single results."""
+
 FETCH = "fetch_evidence"
 """The tool by which an agent reads stored evidence; what that gives is never shortened."""
 

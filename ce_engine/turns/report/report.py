@@ -20,6 +20,7 @@ from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
+from ce_engine.prepare.tool_results.forms import FORMS
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.degradation import SETTING_UNVERIFIED
 from ce_engine.schema.enums import Layer
@@ -296,10 +297,22 @@ def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any
     return data
 
 
+def _kind(decision: PruneDecision) -> tuple[str, str, str]:
+    of = decision.block_id
+    return (
+        decision.action,
+        decision.reason,
+        of if decision.reason in FORMS else of.rpartition(":")[0],
+    )
+
+
 def _runs(decisions: Sequence[PruneDecision]) -> list[PruneDecision]:
-    """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3)."""
+    """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3).
+
+    But for the forms of results, of which no decision follows to say where they end.
+    """
     run_decisions: list[PruneDecision] = []
-    for _, run in groupby(decisions, lambda d: (d.action, d.reason, d.block_id.rpartition(":")[0])):
+    for _, run in groupby(decisions, _kind):
         all_ = list(run)
         sums = {name: sum(getattr(d, name) for d in all_) for name in ("token_estimate", "count")}
         run_decisions.append(all_[0].model_copy(update=sums))

@@ -187,27 +187,32 @@ def stock(entry: int, price: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [1, 3], ids=["one call", "up to three"])
 def test_a_result_that_went_out_compact_stays_so_in_later_turns(
-    engine: ContextEngine, seed: int
+    engine: ContextEngine, most: int, seed: int
 ) -> None:
-    """A turn tells of its newest results alone; some come again as they were, or with one change."""
+    """A turn tells of its newest results alone, of one message or several; some come again as they were, or with one change."""
     chance = random.Random(seed)
     settings = config(900, tool_results="compact")
     seen = Witness(HostApp(engine, SCOPE, [system("You help.")]))
     prices = dict.fromkeys(range(3), 100)
     for n in range(16):
-        lamp = chance.randrange(3)
-        prices[lamp] += chance.randrange(2) * 7
-        prepared = seen.prepare(user(f"Question {n}: lamp {lamp}?"), config=settings)
-        call = (f"c{n}", "stock", {"lamp": lamp})
-        seen.app.commit(prepared, tool_calls(call))
-        # Spaces at the end tell texts apart for the test.
-        result = tool_result(f"c{n}", stock(lamp, prices[lamp]) + " " * n)
-        prepared = seen.prepare(result, new_request=False, config=settings)
-        seen.app.commit(prepared, assistant(f"Answer {n}: it is {prices[lamp]}. " * 3))
+        lamps = [chance.randrange(3) for _ in range(chance.randrange(most) + 1)]
+        prepared = seen.prepare(user(f"Question {n}: lamp {lamps[0]}?"), config=settings)
+        calls = [(f"c{n}-{at}", "stock", {"lamp": lamp}) for at, lamp in enumerate(lamps)]
+        seen.app.commit(prepared, tool_calls(*calls))
+        results = []
+        for at, (name, _, args) in enumerate(calls):
+            lamp = args["lamp"]
+            prices[lamp] += chance.randrange(2) * 7
+            # Spaces at the end tell texts apart for the test; some results have nothing to save.
+            text = stock(lamp, prices[lamp]) if chance.random() < 0.8 else '{"none":1}'
+            results.append(tool_result(name, text + " " * (3 * n + at)))
+        prepared = seen.prepare(*results, new_request=False, config=settings)
+        seen.app.commit(prepared, assistant(f"Answer {n}: it is {prices[lamps[0]]}. " * 3))
     found = told(engine)
-    results = [text for text in seen.fates if text.startswith("{")]
-    shortened = [[*seen.fates[text].values()].count(SHORTENED) for text in results]
+    texts = [text for text in seen.fates if text.startswith("{")]
+    shortened = [[*seen.fates[text].values()].count(SHORTENED) for text in texts]
     assert max(shortened) > 2
     wrong = [
         (text[:40], turn, fates[turn], found.get(text, {}).get(turn))
