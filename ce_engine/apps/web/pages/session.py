@@ -19,6 +19,7 @@ from ce_engine.apps.present.conflicts import ContradictionCard
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
+from ce_engine.apps.present.repeated_calls import CallLines
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
 from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
@@ -236,6 +237,7 @@ async def costs(request: Request) -> Response:
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
         cards=await asyncio.to_thread(_contradictions, document, turns),
+        calls_again=await asyncio.to_thread(CallLines.of, document, turns, say),
         rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, say),

@@ -47,6 +47,7 @@ from ce_engine.audit.compare.reading import calls_of, tool_errors
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
+from ce_engine.audit.stale_results import NewerResult, stale_results
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
@@ -97,6 +98,7 @@ async def turn(request: Request) -> Response:
         shown_text=_shown_text(record.document, find),
         **_whereabouts(record, batch),
         **await asyncio.to_thread(_changes, record, batch, say),
+        stale=await asyncio.to_thread(_stale, record),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
@@ -146,6 +148,11 @@ def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
         "asked_turns": _asked_turns(record),
         "quoted_since": quoted_since(record.turns, record.at),
     }
+
+
+def _stale(record: StoredTurn) -> dict[str, NewerResult]:
+    """The results that stood there though a later one of the same call said something else, by their ids."""
+    return stale_results(record.document, record.turns, record.at, record.fates(record.at))
 
 
 MOST_CHANGES = 12
