@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ce_engine import BudgetConfig, ContextEngine, Prepared, RuntimeConfig, Scope
@@ -14,6 +14,8 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 
 
 SCOPE = Scope(session_id="s", user_id="u")
+PATIENT = {"patient_id": "P-1"}
+STOCK = {"item": "IT-88", "at": {"ward": 3, "shelf": "b"}}
 RECORD = json.dumps({"patient_id": "P-1", "name": "Biscuit", "weight_kg": 31.2, "vet": "Dr. Lind"})
 CHART = json.dumps({"patient_id": "P-1", "rx_id": "RX-5", "weight_kg": 28.6, "ward": "kennel 4"})
 
@@ -30,12 +32,28 @@ class Ward:
         self.inputs: list[str] = []
         self._calls = 0
 
-    def look_up(self, question: str, tool: str, paper: str, answer: str) -> None:
-        self._calls += 1
-        name = f"c-{self._calls}"
+    def look_up(self, question: str, tool: str, paper: str, answer: str, **more: Any) -> None:
+        self.call(question, [(tool, more.get("args", PATIENT), paper)], answer, **more)
+
+    def call(
+        self,
+        question: str,
+        calls: Sequence[tuple[str, dict[str, Any], str]],
+        answer: str,
+        *,
+        error: bool = False,
+        **_: Any,
+    ) -> None:
+        """Ask for tools, each with its arguments and what it gives, in one turn, and answer in the next."""
+        names = [f"c-{self._calls + n}" for n in range(1, len(calls) + 1)]
+        self._calls += len(calls)
         prepared = self._prepare(user(question))
-        self.app.commit(prepared, tool_calls((name, tool, {"patient_id": "P-1"})))
-        prepared = self._prepare(tool_result(name, paper), new_request=False)
+        requests = [(name, *call[:2]) for name, call in zip(names, calls, strict=True)]
+        self.app.commit(prepared, tool_calls(*requests))
+        results = [
+            tool_result(name, call[2], error=error) for name, call in zip(names, calls, strict=True)
+        ]
+        prepared = self._prepare(*results, new_request=False)
         self.app.commit(prepared, assistant(answer))
 
     def ask(self, question: str, answer: str) -> None:
@@ -86,4 +104,21 @@ def ward_of(engine: ContextEngine) -> Ward:
     small_talk(ward, 9)
     ward.ask("What weight_kg has Biscuit, P-1, by record and by ward chart?", "They differ.")
     small_talk(ward, 8)
+    return ward
+
+
+SECOND = 12
+"""The turn of `stock_of` that asks for the stock again."""
+
+
+def stock_of(engine: ContextEngine) -> Ward:
+    """A stock is looked up, and again: much later a question brings the first result back, and not the second."""
+    ward = Ward(engine, 500)
+    paper = {"name": "carprofen tablets", "supplier": "Vetpharm Nord", "count": 31}
+    ward.look_up("How many are there?", "stock", json.dumps(paper), "So many.", args=STOCK)
+    small_talk(ward, 9)
+    ward.look_up("Please look once more.", "stock", "7 left", "So many.", args=STOCK)
+    small_talk(ward, 9)
+    ward.ask("Which carprofen tablets have we of the supplier Vetpharm Nord?", "Those.")
+    small_talk(ward, 3)
     return ward

@@ -22,28 +22,38 @@ TITLES = ("title", "source", "file_name", "file_path", "name")
 AROUND = 80
 """Characters that are shown on each side of a hit."""
 
+MOST_EXCERPTS = 8
+"""Excerpts of a message that are shown: its words, and each of its tool calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The text as it is written in one place, and what stands before and behind it."""
+
+    before: str
+    text: str
+    after: str
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One place where a text stands.
+    """One message, rule or piece of evidence in which a text stands.
 
     Attributes:
         kind: `message`, `evidence` or `rule`.
         id: its id.
         speaker: its role and author, or its source.
-        before: what stands before the text.
-        text: the text, as it is written there.
-        after: what stands behind it.
-        turn: the turn whose answer it is, that answered it, or that recorded it; `None` where none did.
+        excerpts: where the text stands: of a message in its words, and in each of the tool calls that have it.
+        more: excerpts that are not shown.
+        turn: the turn whose answer it is, that answered it, asked for it or recorded it; `None` where none did.
         is_whole: whether it stands there as a word, and not inside a longer one.
     """
 
     kind: str
     id: str
     speaker: str
-    before: str
-    text: str
-    after: str
+    excerpts: Sequence[Excerpt]
+    more: int = 0
     turn: int | None = None
     is_whole: bool = True
 
@@ -74,17 +84,17 @@ def search(
         # Found is what went out: no text of a rule that was changed after its last call.
         texts = (rule.rule.text,) if rule.rule and NOW in rule.texts.values() else ()
         if (place := _best(texts, needle)) is not None:
-            hits.append(_hit("rule", rule.id, "", place, len(text), first))
+            hits.append(_hit("rule", rule.id, "", [place], len(text), first))
     for message in document.session.messages:
         origin = message.author.id if message.author else message.role.value
-        if message.message_id and (place := _best(_texts(message), needle)) is not None:
-            hits.append(_hit("message", message.message_id, origin, place, len(text), first))
+        if message.message_id and (places := _places(message, needle)):
+            hits.append(_hit("message", message.message_id, origin, places, len(text), first))
     for evidence in document.evidences.values():
         source = evidence.source
         origin = source.name or source.uri or source.kind.value
         names = (source.name, source.uri, *_titles(evidence.metadata))
         if (place := _best((evidence.content, *filter(None, names)), needle)) is not None:
-            hits.append(_hit("evidence", evidence.evidence_id, origin, place, len(text), first))
+            hits.append(_hit("evidence", evidence.evidence_id, origin, [place], len(text), first))
     return Hits.of(hits)
 
 
@@ -94,8 +104,12 @@ def _titles(metadata: Mapping[str, object]) -> Iterator[str]:
 
 
 def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[str, int]:
-    """The turns of messages and evidence, by their ids: that answered with it, answered it, or recorded it."""
-    first: dict[str, int] = {}
+    """The turns of messages and evidence, by their ids: that answered with it, answered it, asked for it or recorded it.
+
+    A tool's result is of the turn whose answer asked for it, as its own page has it, whenever it was recorded; a model's answer
+    is of its own turn.
+    """
+    first = _asking_turns(document, turns)
     numbers = {row.turn_id: number for number, row in enumerate(turns, start=1)}
     for number, row in enumerate(turns, start=1):
         recorded = row.report.get("new_evidence_ids", ())
@@ -103,10 +117,7 @@ def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[st
             if name:
                 first.setdefault(name, number)
     for name, evidence in document.evidences.items():
-        # A tool's result is of the turn that asked for it, a model's answer of its own.
-        call, _, _ = (evidence.links.tool_call_id or "").rpartition(":")
-        turn = first.get(call) or numbers.get(str(evidence.metadata.get("turn_id")))
-        if turn:
+        if turn := numbers.get(str(evidence.metadata.get("turn_id"))):
             first.setdefault(name, turn)
     for message in document.session.messages:
         for ref in (message.refs or ()) if message.role is Role.TOOL else ():
@@ -115,9 +126,31 @@ def _first_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[st
     return first
 
 
-def _best(texts: Iterable[str], needle: str) -> tuple[str, int, bool] | None:
+def _asking_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[str, int]:
+    """The turns whose answers asked for tools, by the ids of the results: of their evidence and of their messages."""
+    answers: dict[str | None, int] = {}
+    for number, row in enumerate(turns, start=1):
+        answers.setdefault(row.answer_message_id, number)
+    asked = {
+        name: turn
+        for name, evidence in document.evidences.items()
+        if (turn := answers.get((evidence.links.tool_call_id or "").rpartition(":")[0]))
+    }
+    return asked | {
+        message.message_id: turn
+        for message in document.session.messages
+        if message.role is Role.TOOL and message.message_id and message.parent_id
+        if (turn := answers.get(message.parent_id))
+    }
+
+
+Place = tuple[str, int, bool]
+"""A text, where in it something stands, and whether as a word."""
+
+
+def _best(texts: Iterable[str], needle: str) -> Place | None:
     """The text in which something stands, where, and whether as a word: such a place before any other."""
-    first_place: tuple[str, int, bool] | None = None
+    first_place: Place | None = None
     for text in texts:
         folded = text.casefold()
         at = folded.find(needle)
@@ -138,25 +171,34 @@ def _is_of_a_word(letter: str) -> bool:
     return letter.isdigit() or letter.lower() != letter.upper()
 
 
-def _texts(message: Message) -> Iterator[str]:
-    """What a message says, the tools that it asks for, and whose result it is."""
-    yield message.content
-    yield from (f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ())
-    if message.role is Role.TOOL and message.author is not None:
-        yield message.author.id
+def _places(message: Message, needle: str) -> list[Place]:
+    """Where something stands in what a message says and in each tool call that it asks for; else in whose result it is."""
+    calls = (f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ())
+    texts = [message.content, *calls]
+    places = [place for text in texts if (place := _best((text,), needle)) is not None]
+    if not places and message.role is Role.TOOL and message.author is not None:
+        place = _best((message.author.id,), needle)
+        return [place] if place is not None else []
+    return places
 
 
 def _hit(
     kind: str,
     name: str,
     origin: str,
-    place: tuple[str, int, bool],
+    places: Sequence[Place],
     length: int,
     first: Mapping[str, int],
 ) -> Hit:
+    excerpts = [_excerpt(content, at, length) for content, at, _ in places[:MOST_EXCERPTS]]
+    is_whole = any(is_whole for _, _, is_whole in places)
+    more = len(places) - len(excerpts)
+    return Hit(kind, name, origin, excerpts, more, first.get(name), is_whole)
+
+
+def _excerpt(content: str, at: int, length: int) -> Excerpt:
     # Where folding changes the length of what stands before, the place is a little off.
-    content, at, is_whole = place
     begin, end = max(0, at - AROUND), at + length
     before = ("…" if begin else "") + content[begin:at]
     after = content[end : end + AROUND] + ("…" if len(content) > end + AROUND else "")
-    return Hit(kind, name, origin, before, content[at:end], after, first.get(name), is_whole)
+    return Excerpt(before, content[at:end], after)

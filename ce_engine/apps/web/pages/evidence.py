@@ -18,6 +18,7 @@ from ce_engine.apps.present.graph_svg import drawing
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments, usage_words
+from ce_engine.apps.present.repeated_calls import other_times
 from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
@@ -86,6 +87,7 @@ async def _page(request: Request, name: str) -> Response:
         turn=answers.get(result.id),
         asked_in=questions.get(result.id),
         where=_where(result.id, document, turns),
+        again=await asyncio.to_thread(_other_times, result, document, turns, say),
         # A tool's message was not shown its result: it is that result.
         itself=[m.message_id for m in document.session.messages if m.role is Role.TOOL],
         in_part=in_part,
@@ -120,6 +122,18 @@ def _where(name: str, document: SessionDocument, turns: list[TurnRow]) -> Wherea
     """Where a message or a piece of evidence went."""
     places = whereabouts([name], document, turns)
     return (places or evidence_whereabouts([name], document, turns)).get(name)
+
+
+def _other_times(
+    result: Trace, document: SessionDocument, turns: list[TurnRow], say: Say
+) -> list[tuple[str | None, str]]:
+    """What is said of the other times that the call of a tool's result was made."""
+    if result.kind == "evidence":
+        return other_times([result.id], document, turns, say)
+    message = next((m for m in document.session.messages if m.message_id == result.id), None)
+    is_result = message is not None and message.role is Role.TOOL
+    ids = [item.ref.evidence_id for item in result.evidence] if is_result else []
+    return other_times(ids, document, turns, say) if ids else []
 
 
 def _in_part(

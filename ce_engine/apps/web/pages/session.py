@@ -19,6 +19,7 @@ from ce_engine.apps.present.conflicts import ContradictionCard
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
+from ce_engine.apps.present.repeated_calls import CallLines
 from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.apps.present.session_search import Hits, search
 from ce_engine.apps.present.session_spots import Spots, spots
@@ -256,9 +257,8 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
-        cards=await asyncio.to_thread(_contradictions, document, turns),
+        **await asyncio.to_thread(_cards, document, turns, say),
         **_rules(rules, scope, say),
-        masks=await asyncio.to_thread(masks, document, turns, MOST_MASKS),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
@@ -289,13 +289,15 @@ MOST_CARDS = 20
 """Contradictions that have a card."""
 
 
-def _contradictions(
-    document: SessionDocument, turns: Sequence[TurnRow]
-) -> tuple[list[ContradictionCard], int]:
-    """The cards, and how many more contradictions there are."""
+def _cards(document: SessionDocument, turns: Sequence[TurnRow], say: Say) -> dict[str, Any]:
+    """What looks at every message: contradictions, and how many more there are; calls made again; what stands masked."""
     found = contradictions(document, turns)
     cards = [ContradictionCard.of(each, document.evidences) for each in found[:MOST_CARDS]]
-    return cards, len(found) - len(cards)
+    return {
+        "cards": (cards, len(found) - len(cards)),
+        "calls_again": CallLines.of(document, turns, say),
+        "masks": masks(document, turns, MOST_MASKS),
+    }
 
 
 async def find(request: Request) -> Response:

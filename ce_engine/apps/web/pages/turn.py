@@ -48,6 +48,7 @@ from ce_engine.audit.noted_sources import note_lines
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
+from ce_engine.audit.stale_results import NewerResult, stale_results
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
@@ -97,13 +98,23 @@ async def turn(request: Request) -> Response:
         back=_back(record),
         shown_text=_shown_text(record.document, find),
         **_whereabouts(record, batch),
-        **await asyncio.to_thread(_changes, record, batch, say),
+        **await asyncio.to_thread(_facts, record, batch, rules, links, say),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
-        **await asyncio.to_thread(_answer, record, rules, links, say),
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
+
+
+def _facts(
+    record: StoredTurn, rows: Sequence[Row], rules: Sequence[RuleOut], links: Links, say: Say
+) -> dict[str, Any]:
+    """What is told by the turn's record alone: what changed, the answer, and results that a later one has overtaken."""
+    return {
+        **_changes(record, rows, say),
+        **_answer(record, rules, links, say),
+        "stale": _stale(record),
+    }
 
 
 def _listed(hits: Sequence[Row], batch: Sequence[Row], find: str) -> dict[str, Any]:
@@ -147,6 +158,11 @@ def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
         "asked_turns": _asked_turns(record),
         "quoted_since": quoted_since(record.turns, record.at),
     }
+
+
+def _stale(record: StoredTurn) -> dict[str, NewerResult]:
+    """The results that stood there though a later one of the same call said something else, by their ids."""
+    return stale_results(record.document, record.turns, record.at, record.fates(record.at))
 
 
 MOST_CHANGES = 12
