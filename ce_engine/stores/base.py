@@ -221,6 +221,10 @@ class BaseStore(ABC):
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return NO_MACS if await self.chain(scope) is not None else None
 
+    async def index_faults(self) -> list[str]:
+        """Say where what the store finds rows by does not have what its rows say; the whole of it is read."""
+        return []
+
     @abstractmethod
     async def purge(self) -> None: ...
 

@@ -158,6 +158,10 @@ async def _verify(
             damaged = await verify_settings.unreadable(
                 engine.store, account or None, user, [*(check for _, check in sessions), *settings]
             )
+        if faults := await verify_settings.index_faults(engine.store):
+            sessions = [(s, replace(check, wrong=(*check.wrong, *faults))) for s, check in sessions]
+            settings = [replace(check, wrong=(*check.wrong, *faults)) for check in settings]
+            damaged += faults
         of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
     finds = _compared(sessions, settings, anchors, is_whole=is_whole)

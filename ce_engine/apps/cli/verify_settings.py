@@ -35,6 +35,11 @@ async def unreadable(
     return [entry for entry in await store.damaged(account, user) if not entry.endswith(faults)]
 
 
+async def index_faults(store: Store) -> tuple[str, ...]:
+    """What is wrong with all that is read of a store, however right each row is."""
+    return tuple(await store.index_faults()) if isinstance(store, BaseStore) else ()
+
+
 def lines(checks: Sequence[SettingsVerification]) -> Iterator[str]:
     """In words, without content."""
     for check in checks:

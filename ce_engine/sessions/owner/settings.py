@@ -126,8 +126,9 @@ class SettingsCache:
         constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS), Setting | None)
         budget = await read(lambda: store.get_setting(scope, BUDGET), Setting | None)
         warnings, unverified = list[str](), set[str]()
+        missing = _standing_of_missing((constraints, budget))
         for name, setting in ((CONSTRAINTS, constraints), (BUDGET, budget)):
-            standing = setting.standing if setting is not None else Standing.INTACT
+            standing = setting.standing if setting is not None else missing
             if standing is not Standing.INTACT:
                 self._warn_once(scope, name, standing)
                 warnings.append(f"{_CODES[standing]}: {name}")
@@ -154,8 +155,17 @@ class SettingsCache:
             security.warning(_SAYINGS[standing], name)
 
     async def get(self, scope: Scope, name: str) -> Setting | None:
-        """A setting as it is stored now."""
-        return await answered(self._store.get_setting(scope, name))
+        """A setting as it is stored now; where one beside it is forged, one that is not there may have been taken away."""
+        setting = await answered(self._store.get_setting(scope, name))
+        if setting is None:
+            others = [
+                await answered(self._store.get_setting(scope, other))
+                for other in (CONSTRAINTS, BUDGET)
+                if other != name
+            ]
+            if (standing := _standing_of_missing(others)) is not Standing.INTACT:
+                return Setting(None, 0, standing)
+        return setting
 
     async def put(
         self,
@@ -200,6 +210,12 @@ class SettingsCache:
         for key in [key for key in self._known if key[:2] == (account_id, user_id)]:
             del self._known[key]
         return count
+
+
+def _standing_of_missing(settings: Sequence[Setting | None]) -> Standing:
+    """What holds of a setting that is not there beside these: a MAC is over all that an owner set in a project."""
+    is_forged = any(s is not None and s.standing is Standing.FORGED for s in settings)
+    return Standing.FORGED if is_forged else Standing.INTACT
 
 
 def _unforged(setting: Setting | None) -> Setting | None:

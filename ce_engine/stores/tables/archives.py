@@ -76,7 +76,7 @@ def snapshot(source: Path, target: Path) -> None:
             closing(sqlite3.connect(target)) as other,
         ):
             connection.backup(other)  # in one step: begun again at every write, it might never end
-            if (verdict := other.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            if (verdict := other.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
                 raise StoreUnavailableError(
                     f"{str(source)!r} is damaged: {verdict}. Restore an older backup."
                 )

@@ -15,6 +15,7 @@ from ce_engine.stores.tables import tables
 _NAMED = 3
 """What a sentence names."""
 _MASTER = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+_INTEGRITY = f"PRAGMA integrity_check({_NAMED})"
 _UNIQUE = (
     "SELECT l.name, i.name FROM pragma_index_list(?) l, pragma_index_info(l.name) i "
     "WHERE l.origin <> 'c' ORDER BY l.name, i.seqno"
@@ -37,6 +38,22 @@ def sentences(connection: Connection) -> list[str]:
     names = list(_foreign(connection))
     some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
     return [f"the file has rules or views, which are none of ours: {some}"] if names else []
+
+
+def index_faults(connection: Connection) -> list[str]:
+    """Say where an SQLite file's indexes do not have what its tables have: reads by them find other rows, or none.
+
+    The whole file is read.
+    """
+    if connection.dialect.name != "sqlite":
+        return []
+    verdicts = [str(row[0]) for row in connection.exec_driver_sql(_INTEGRITY).all()]
+    if verdicts == ["ok"]:
+        return []
+    return [
+        f"the file's indexes and tables do not fit together: {'; '.join(verdicts)}. REINDEX (of sqlite3) makes "
+        "the indexes anew; then verify again"
+    ]
 
 
 def _foreign(connection: Connection) -> Iterator[str]:

@@ -32,7 +32,7 @@ from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import row_rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore, must_be_marked
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import checking, reads, resealing, settings, tables
+from ce_engine.stores.tables import checking, foreign, reads, resealing, settings, tables
 from ce_engine.stores.tables.dialect import Database, Run
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
@@ -256,6 +256,9 @@ class SqlStore(BaseStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._read(lambda c: checking.check(c, scope, self.secret), None)
+
+    async def index_faults(self) -> list[str]:
+        return await self._read(foreign.index_faults, [])
 
     async def whole(self, scope: Scope) -> StoredSession | None:
         from ce_engine.stores.tables import whole_session  # noqa: PLC0415 - for copies alone

@@ -150,7 +150,7 @@ def test_a_manipulation_is_reported(url: str, what: str) -> None:
 
 def test_untouched_settings_are_intact(url: str) -> None:
     assert statuses(url) == {"u": "intact", "other": "intact"}
-    assert asked(url) == (asked(url)[0], [])
+    assert asked(url)[1] == []
     assert RULE in asked(url)[0]
 
 
@@ -219,6 +219,30 @@ def test_who_fails_closed_makes_no_call_without_the_rules(url: str) -> None:
     with pytest.raises(StoreUnavailableError, match=CODE):
         HostApp(engine, MINE).prepare(user("what now?"))
     engine.sync.close()
+
+
+def test_rules_that_were_taken_away_beside_a_budget_are_missed(url: str) -> None:
+    """A MAC is over all that an owner set: what is left of it says that something is gone."""
+    forge(url, lambda rows: [row for row in rows if row is not _mine(rows)])
+    sent, warnings = asked(url)
+    assert RULE not in sent
+    assert CODE in warnings
+    with pytest.raises(StoreUnavailableError, match="constraints"):
+        asked(url, PATIENT.model_copy(update={"fail": "closed"}))
+    engine = opened(url)
+    with pytest.raises(SettingForgedError):
+        engine.sync.constraints.list(MINE)
+    with pytest.raises(SettingForgedError):
+        engine.sync.constraints.create(MINE, "Only in prose.")
+    assert engine.sync.constraints.list(MINE, forged=True) == []
+    engine.sync.constraints.accept(MINE, [], shown=[])
+    engine.sync.budgets.update(
+        MINE, BudgetConfig(), engine.sync.budgets.get(MINE)[1], actor=MINE.user_id
+    )
+    engine.sync.constraints.create(MINE, "Only in prose.")
+    engine.sync.close()
+    assert statuses(url)["u"] == "intact"
+    assert asked(url)[1] == []
 
 
 def test_a_forged_budget_holds_for_no_call(url: str) -> None:
