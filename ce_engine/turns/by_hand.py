@@ -10,6 +10,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     EvidenceNotFoundError,
     SchemaValidationError,
+    SessionNotFoundError,
     StoreUnavailableError,
     TurnAmbiguousError,
 )
@@ -273,7 +274,9 @@ class ByHandMethods(EngineBase):
         view = self._sessions.peek(scope)
         version = view.head.version if view is not None else 0
         late = None if landed else StoreUnavailableError.code
-        error = self._journal.refusal(scope) or late
+        is_gone = view is not None and view.head.is_deleted
+        gone = SessionNotFoundError.code if is_gone else None
+        error = gone or self._journal.refusal(scope) or late
         return PutResult(success=error is None, version=version, error=error)
 
 

@@ -50,10 +50,9 @@ def index_faults(connection: Connection) -> list[str]:
     verdicts = [str(row[0]) for row in connection.exec_driver_sql(_INTEGRITY).all()]
     if verdicts == ["ok"]:
         return []
-    return [
-        f"the file's indexes and tables do not fit together: {'; '.join(verdicts)}. REINDEX (of sqlite3) makes "
-        "the indexes anew; then verify again"
-    ]
+    faults = "; ".join(verdicts)
+    cure = "REINDEX (of sqlite3) makes the indexes anew; then verify again"
+    return [f"the file's indexes and tables do not fit together: {faults}. {cure}"]
 
 
 def _foreign(connection: Connection) -> Iterator[str]:

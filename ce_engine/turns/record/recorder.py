@@ -11,6 +11,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
     EncryptionKeyError,
+    SessionNotFoundError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -155,7 +156,8 @@ class RecordMethods(EngineBase):
         if wait and group is not None:
             landed = await self._journal.wait(group)
             if not landed and config.fail == "closed":
-                raise _unstored(scope, self._journal.refusal(scope))
+                refusal = SessionNotFoundError.code if view.head.is_deleted else ""
+                raise _unstored(scope, refusal or self._journal.refusal(scope))
         return result
 
     async def _unstored(self, scope: Scope) -> ContextEngineError | None:
@@ -248,6 +250,11 @@ def _unstored(scope: Scope, refusal: str) -> ContextEngineError:
         return VersionConflictError(
             f"the store refused the record twice: somebody else wrote to session "
             f"{scope.session_id!r} meanwhile. Prepare the turn anew."
+        )
+    if refusal == SessionNotFoundError.code:
+        return SessionNotFoundError(
+            f"session {scope.session_id!r} was deleted while a call of it was under way: nothing of the "
+            "call is recorded."
         )
     kind = EncryptionKeyError if refusal == EncryptionKeyError.code else StoreUnavailableError
     return kind('the record is not stored yet, and fail="closed" is set. See: ce doctor')

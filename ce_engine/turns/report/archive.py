@@ -25,6 +25,7 @@ from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.sessions.view import ArchivedList, SessionView
 from ce_engine.turns.input.tool_result_texts import fetches, unstored
+from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.input_hash import InputHash
 from ce_engine.turns.report.payload import put_in
@@ -180,6 +181,18 @@ def expanded(log: MessageForest, line: Runs) -> list[int]:
     return places[::-1]
 
 
+def _redacted(material: Material, ingest: Ingest) -> Material:
+    """What a source gave as it may be stored: all words of it are the source's."""
+    return replace(
+        material,
+        text=ingest.text(material.text, is_stored=True)[0].text,
+        source=ingest.name(material.source),
+        at=ingest.name(material.at),
+        evidence_id=ingest.id(material.evidence_id) or "",
+        sensitivity=ingest.name(material.sensitivity) if material.sensitivity else None,
+    )
+
+
 def _archived(anchor: str, pin: Pin) -> list[Any]:
     """What a pin is rendered from: the message it stands before, what is in it, and what it says is left out."""
     more = [pin.steps, pin.live] if pin.live else [pin.steps] if pin.steps else []
@@ -296,7 +309,7 @@ class ArchiveWriter:
             "embedder": ingest.name(by) if by else "",
             "materials": [[m.id, material_mac(mac, m)] for m in materials],
             "contexts": {
-                m.id: asdict(replace(m, text=ingest.text(m.text, is_stored=True)[0].text))
+                m.id: asdict(_redacted(m, ingest))
                 for m in whole  # sources' own have no placeholders any more
             },
         }

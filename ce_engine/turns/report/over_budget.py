@@ -65,6 +65,7 @@ class OverBudgetLog:
         if not new:
             return
         self._rules.update(dict.fromkeys([(key, rule) for rule in new]))
+        session = _on_a_line(session)
         logger.warning(
             "session %s: a call goes out without these rules: %s; why, says: ce report %s",
             session,
@@ -77,6 +78,7 @@ class OverBudgetLog:
         if not report.over_budget or key in self._told:
             return
         self._told[key] = None
+        session = _on_a_line(session)
         logger.warning(
             "session %s: a call goes out with %d tokens, its budget has %d: %s; see: ce report %s",
             session,
@@ -91,6 +93,7 @@ class OverBudgetLog:
         if not report.dearer_causes or key in self._dearer:
             return
         self._dearer[key] = None
+        session = _on_a_line(session)
         logger.warning(
             "session %s: its calls cost more by now than they would without us, in input tokens at full price: %s; "
             "see: ce report %s",
@@ -98,3 +101,8 @@ class OverBudgetLog:
             words(report.dearer_causes),
             shlex.quote(session),
         )
+
+
+def _on_a_line(name: str) -> str:
+    """A caller's id as it may stand in a log: who can name a session begins no line of its own there."""
+    return name if name.isprintable() else ascii(name)

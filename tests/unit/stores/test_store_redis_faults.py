@@ -455,6 +455,38 @@ async def test_what_somebody_changed_is_called_forged_and_stays_so() -> None:
     redis_host.forget(url)
 
 
+@pytest.mark.parametrize("place", [2, 3, 4, 5], ids=["lines", "version", "epoch", "deleted"])
+@pytest.mark.parametrize("number", ["0{}", "+{}", "{}0000000000000000000", "-{}"])
+async def test_a_stamp_that_no_write_puts_there_is_damaged_for_its_session_alone(
+    place: int, number: str
+) -> None:
+    """Else a writer, which compares the text, would find for ever that others were faster."""
+    url = redis_host.fresh_url()
+    store, key = RedisStore(url, timeout_s=20), place_of(url).session(SCOPE.key)
+    await append("m1")(store)
+    with client_of(url) as client:
+        stamp = client.lindex(key, 0)
+        assert isinstance(stamp, bytes)
+        parts = stamp.decode().split(" ")
+        parts[place] = number.format(
+            parts[place] if parts[place] != "0" or number[0] != "-" else "1"
+        )
+        if parts[place] == "0" * len(parts[place]):
+            parts[place] = "00"
+        client.lset(key, 0, " ".join(parts))
+        spoilt = client.lrange(key, 0, -1)
+        fresh = RedisStore(url, timeout_s=20)
+        for asked in (fresh.state(SCOPE), fresh.apply(SCOPE, message("m2"))):
+            with pytest.raises(FileDamagedError, match="a stamp"):
+                await asked
+        assert client.lrange(key, 0, -1) == spoilt
+        assert (await fresh.apply(Scope(session_id="other"), message("m1"))).success
+        assert any("a stamp" in told for told in await fresh.damaged())
+        await fresh.close()
+    await store.close()
+    redis_host.forget(url)
+
+
 async def test_what_is_no_session_is_left_as_it_is() -> None:
     url = redis_host.fresh_url()
     place = place_of(url)

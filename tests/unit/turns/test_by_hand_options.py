@@ -145,6 +145,24 @@ def test_a_turn_whose_contexts_were_stored_is_made_again_when_its_sources_change
     engine.sync.close()
 
 
+@pytest.mark.req("E-02", "B-04")
+def test_all_words_of_a_stored_context_are_redacted() -> None:
+    class Words(Notes):
+        def fetch(self, scope: Scope, query: str, limit: int) -> Sequence[ContextPiece]:
+            piece = ContextPiece(
+                "A piece.", at=f"2026, {MAIL}", sensitivity=f"owner {MAIL}", evidence_id=f"e {MAIL}"
+            )
+            return [piece, ContextPiece("Another.", at="2026-05-01T10:00:00Z", sensitivity="low")]
+
+    engine = made(RuntimeConfig(observability=ObservabilityConfig(store_contexts=True)), Words())
+    asked(engine, "When does the shop open?")
+    stored = str(engine.sync.list_turns(SCOPE))
+    assert "A piece." in stored
+    assert MAIL not in stored
+    assert "2026-05-01T10:00:00Z" in stored
+    engine.sync.close()
+
+
 @pytest.mark.req("E-02")
 def test_else_only_digests_of_them_are_stored() -> None:
     notes = Notes()

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -28,6 +28,7 @@ from ce_engine import (
     Scope,
     ScopeViolationError,
     SessionDocument,
+    SessionNotFoundError,
     SourceKind,
     Store,
     StoreConfig,
@@ -511,5 +512,29 @@ def test_what_comes_late_to_a_deleted_session_is_not_stored_and_that_is_told(
     assert other.sync.list_sessions(account_id=SCOPE.account_id, user_id=SCOPE.user_id) == []
     app.ask("And now?", "Now, too.")
     assert caplog.text.count("under way") == 1
+    for each in (engine, other):
+        each.sync.close()
+
+
+@pytest.mark.req("B-08")
+@pytest.mark.parametrize("fail", ["open", "closed"])
+def test_by_hand_what_comes_late_to_a_deleted_session_is_not_acknowledged(
+    fail: Literal["open", "closed"], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ce.db'}"
+    config = RuntimeConfig(fail=fail, store=StoreConfig(deadline_s=30))
+    engine, other = (create_context_engine(url, config=config) for _ in range(2))
+    engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content="Who knows?"))
+    other.sync.delete_session(SCOPE)
+    answer = Message(role=Role.ASSISTANT, content="Nobody.")
+    if fail == "closed":
+        with pytest.raises(SessionNotFoundError, match="was deleted while a call"):
+            engine.sync.commit_assistant_message(SCOPE, answer)
+    else:
+        put = engine.sync.commit_assistant_message(SCOPE, answer)
+        assert (put.success, put.error) == (False, SessionNotFoundError.code)
+    assert other.sync.get_session(SCOPE) is None
+    engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content="And now?"))
+    assert engine.sync.commit_assistant_message(SCOPE, answer).success
     for each in (engine, other):
         each.sync.close()

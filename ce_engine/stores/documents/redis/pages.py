@@ -29,6 +29,8 @@ FORMAT = 1
 LINES_BYTES = 64 * 1024
 """The lines of a session may grow to this, or to the size of its page."""
 
+_MOST = 2**53
+"""Of what a stamp counts."""
 _KEY = ("account_id", "user_id", "session_id")
 _MAC = 32
 
@@ -59,7 +61,11 @@ class Stamp(NamedTuple):
             lines, version, epoch, is_deleted = map(int, numbers)
         except ValueError:
             raise faults.damaged(server, "a stamp") from None
-        return cls(page, write, lines, version, epoch, bool(is_deleted))
+        stamp = cls(page, write, lines, version, epoch, bool(is_deleted))
+        # Any other text of it is never what a write compares with: whoever writes would wait for ever.
+        if stamp.encode() != text or max(map(abs, stamp[2:5])) > _MOST or min(stamp[2:5]) < 0:
+            raise faults.damaged(server, "a stamp")
+        return stamp
 
 
 def nonce() -> str:
