@@ -227,6 +227,19 @@ def test_a_call_is_shown_beside_the_words_of_its_message(tmp_path: Path) -> None
     assert sum("stock( lot =1)" in hit for hit in shown) == 1
 
 
+def test_on_a_turn_a_call_is_shown_round_what_is_found_in_it(tmp_path: Path) -> None:
+    ward = ward_at(tmp_path)
+    long_note = {"note": "many words " * 80 + "and the needle at last"}
+    ward.call("Write it down.", [("note", {"of": 1}, "ok"), ("note", long_note, "ok")], "Done.")
+    ward.app.engine.sync.flush()
+    with visit(ward.app.engine.store.url) as client:
+        shown = client.get(turn_url(*WHO, 1, find="needle")).text
+        given = client.get(turn_url(*WHO, 2, find="needle")).text
+        beside = client.get(turn_url(*WHO, 1, find="needle", rest=1)).text
+    ward.app.engine.sync.close()
+    assert all(texts(html, "mark").count("needle") > 1 for html in (shown, given, beside))
+
+
 @pytest.mark.parametrize("text", ["no answer", "80 %", "31 packs"])
 def test_a_result_is_of_the_turn_that_asked_for_it_failed_or_not(
     ward: Ward, pages: TestClient, text: str
