@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -56,7 +57,7 @@ def pages(ward: Ward) -> Iterator[TestClient]:
 
 def card_of(client: TestClient) -> str:
     html = client.get(costs_url(*WHO)).text
-    return re.findall(r'<details class="calls-again".*?</details>', html, re.DOTALL)[0]
+    return html[html.index('<details class="calls-again"') :].partition("</details>")[0]
 
 
 def result_ids(ward: Ward, tool: str) -> list[str]:
@@ -98,7 +99,7 @@ def test_a_session_of_calls_that_were_made_once_has_no_card(tmp_path: Path) -> N
 def test_a_card_is_bounded(tmp_path: Path) -> None:
     ward = ward_at(tmp_path, 200_000)
     many = [("poll", {"n": n}, str(n)) for n in range(MOST_LINES + 2)]
-    often = [("often", {}, "x")] * (MOST_TIMES + 3)
+    often: list[tuple[str, dict[str, Any], str]] = [("often", {}, "x")] * (MOST_TIMES + 3)
     ward.call("All?", [*many, *often], "So.")
     ward.call("All again?", many, "So.")
     ward.app.engine.sync.flush()
