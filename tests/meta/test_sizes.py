@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11882,
+    "ce_engine/apps": 11886,
     "ce_engine/audit": 5451,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,

@@ -236,8 +236,7 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
-        cards=await asyncio.to_thread(_contradictions, document, turns),
-        calls_again=await asyncio.to_thread(CallLines.of, document, turns, say),
+        **await asyncio.to_thread(_cards, document, turns, say),
         rules=[(rule.id, rule.rule, rule.words(scope.user_id, say)) for rule in rules],
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, say),
@@ -253,6 +252,12 @@ async def costs(request: Request) -> Response:
 
 MOST_CARDS = 20
 """Contradictions that have a card."""
+
+
+def _cards(document: SessionDocument, turns: Sequence[TurnRow], say: Say) -> dict[str, Any]:
+    """What sources contradict each other in, and the tool calls that were made again."""
+    lines = CallLines.of(document, turns, say)
+    return {"cards": _contradictions(document, turns), "calls_again": lines}
 
 
 def _contradictions(

@@ -93,12 +93,10 @@ async def turn(request: Request) -> Response:
         replay=again.replay,
         problem=again.problem,
         **_recall(again.why, say),
-        source=_source(links, say),
-        back=_back(record),
+        **_ways_back(record, links, say),
         shown_text=_shown_text(record.document, find),
         **_whereabouts(record, batch),
-        **await asyncio.to_thread(_changes, record, batch, say),
-        stale=await asyncio.to_thread(_stale, record),
+        **await asyncio.to_thread(_by_record, record, batch, say),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
@@ -148,6 +146,16 @@ def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
         "asked_turns": _asked_turns(record),
         "quoted_since": quoted_since(record.turns, record.at),
     }
+
+
+def _by_record(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
+    """What went another way than in the turn before, and the results that are older than others."""
+    return {**_changes(record, rows, say), "stale": _stale(record)}
+
+
+def _ways_back(record: StoredTurn, links: Links, say: Say) -> dict[str, Any]:
+    """What leads from a piece to where it is from, and to where it is shown whole."""
+    return {"source": _source(links, say), "back": _back(record)}
 
 
 def _stale(record: StoredTurn) -> dict[str, NewerResult]:
