@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11740,
-    "ce_engine/audit": 5245,
+    "ce_engine/apps": 11886,
+    "ce_engine/audit": 5451,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5190,

@@ -23,8 +23,6 @@ from ce_engine.apps.present.reasons import Reasons, moved_in, reason_words
 from ce_engine.apps.present.report_lines import decision_words, report_lines, sent_words
 from ce_engine.apps.present.rules_out import RuleOut, rules_said
 from ce_engine.apps.present.timeline import BAD, DEARER, FAILED, MARKS, TITLES, call_marks, timeline
-from ce_engine.apps.present.turn_changes import TITLES as TITLES_OF_CHANGES
-from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.present.turn_view import (
     Fold,
     Row,
@@ -42,14 +40,11 @@ from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.rest import newest, rest_of
 from ce_engine.apps.web.stored_turn import SECONDS, MadeAgain, StoredTurn, made_again, stored_turn
+from ce_engine.apps.web.turn_facts import turn_facts
 from ce_engine.audit.compare.costs import is_free, priced_by
 from ce_engine.audit.compare.reading import calls_of
-from ce_engine.audit.noted_sources import note_lines
-from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
-from ce_engine.audit.stale_results import NewerResult, stale_results
-from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
@@ -94,27 +89,15 @@ async def turn(request: Request) -> Response:
         replay=again.replay,
         problem=again.problem,
         **_recall(again.why, say),
-        source=_source(links, say),
-        back=_back(record),
+        **_ways_back(record, links, say),
         shown_text=_shown_text(record.document, find),
         **_whereabouts(record, batch),
-        **await asyncio.to_thread(_facts, record, batch, rules, links, say),
+        **await asyncio.to_thread(turn_facts, record, batch, rules, links, say),
         **_scores(say),
         conflicts=sides,
         went_words=WENT,
         **{**NO_WHAT_IF, "window": window_of(record.turns, record.at), **other},
     )
-
-
-def _facts(
-    record: StoredTurn, rows: Sequence[Row], rules: Sequence[RuleOut], links: Links, say: Say
-) -> dict[str, Any]:
-    """What is told by the turn's record alone: what changed, the answer, and results that a later one has overtaken."""
-    return {
-        **_changes(record, rows, say),
-        **_answer(record, rules, links, say),
-        "stale": _stale(record),
-    }
 
 
 def _listed(hits: Sequence[Row], batch: Sequence[Row], find: str) -> dict[str, Any]:
@@ -123,21 +106,6 @@ def _listed(hits: Sequence[Row], batch: Sequence[Row], find: str) -> dict[str, A
         return {"rows": folded(batch), "hits": len(hits), "absent": []}
     absent = [row for row in hits if row.is_out and not row.is_quoted]
     return {"rows": batch, "hits": len(hits), "absent": absent}
-
-
-def _answer(record: StoredTurn, rules: Sequence[RuleOut], links: Links, say: Say) -> dict[str, Any]:
-    """What the model said, the tools that it asked for, and its numbers that nothing had that went out."""
-    name, messages = record.row.answer_message_id, record.document.session.messages
-    message = next((m for m in messages if name and m.message_id == name), None)
-    if message is None:
-        return {"answer": None}
-    texts = [rule.text_in(record.at + 1) for rule in rules]
-    of = message, record.document, record.turns, record.at, record.fates(record.at)
-    return {
-        "answer": message,
-        "answer_calls": links.render_calls(message, say),
-        "unsupported": unsupported_numbers(*of, texts),
-    }
 
 
 def _asked_turns(record: StoredTurn) -> dict[str | None, int]:
@@ -160,36 +128,9 @@ def _whereabouts(record: StoredTurn, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _stale(record: StoredTurn) -> dict[str, NewerResult]:
-    """The results that stood there though a later one of the same call said something else, by their ids."""
-    return stale_results(record.document, record.turns, record.at, record.fates(record.at))
-
-
-MOST_CHANGES = 12
-"""Messages of one kind of change that are named."""
-
-
-def _changes(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
-    """What of the session's messages went another way than in the lane's turn before, and which of them are rows."""
-    before = before_in_lane(record.turns, record.at)
-    if before is None:
-        return {"changes_since": None, "turn_changes": [], "note_changes": []}
-    changes = turn_changes(record.fates(record.at), record.fates(before))
-    evidences = record.document.evidences
-    now, then = (note_lines(record.turns[at].report, evidences) for at in (record.at, before))
-    notes = (
-        (say("told now: sources disagree"), [line for line in now if line not in then]),
-        (say("no more told: sources disagree"), [line for line in then if line not in now]),
-    )
-    return {
-        "note_changes": [(title, lines) for title, lines in notes if lines],
-        "changes_since": before + 1,
-        "turn_changes": [
-            (say(TITLES_OF_CHANGES[change.kind]), change.ids[:MOST_CHANGES], len(change.ids))
-            for change in changes
-        ],
-        "row_ids": {row.message.message_id for row in rows if row.message},
-    }
+def _ways_back(record: StoredTurn, links: Links, say: Say) -> dict[str, Any]:
+    """What leads from a piece to where it is from, and to where it is shown whole."""
+    return {"source": _source(links, say), "back": _back(record)}
 
 
 def _recall(explanation: Explanation | None, say: Say) -> dict[str, Any]:

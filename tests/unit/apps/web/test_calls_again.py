@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -56,8 +57,7 @@ def pages(ward: Ward) -> Iterator[TestClient]:
 
 def card_of(client: TestClient) -> str:
     html = client.get(costs_url(*WHO)).text
-    [card] = re.findall(r'<details class="calls-again".*?</details>', html, re.DOTALL)
-    return str(card)
+    return html[html.index('<details class="calls-again"') :].partition("</details>")[0]
 
 
 def result_ids(ward: Ward, tool: str) -> list[str]:
@@ -99,7 +99,7 @@ def test_a_session_of_calls_that_were_made_once_has_no_card(tmp_path: Path) -> N
 def test_a_card_is_bounded(tmp_path: Path) -> None:
     ward = ward_at(tmp_path, 200_000)
     many = [("poll", {"n": n}, str(n)) for n in range(MOST_LINES + 2)]
-    often: list[tuple[str, dict[str, int], str]] = [("often", {}, "x")] * (MOST_TIMES + 3)
+    often: list[tuple[str, dict[str, Any], str]] = [("often", {}, "x")] * (MOST_TIMES + 3)
     ward.call("All?", [*many, *often], "So.")
     ward.call("All again?", many, "So.")
     ward.app.engine.sync.flush()
@@ -226,6 +226,19 @@ def test_a_call_is_shown_beside_the_words_of_its_message(tmp_path: Path) -> None
         shown = [plain(hit) for hit in hits_of(client, "lot")]
     ward.app.engine.sync.close()
     assert sum("stock( lot =1)" in hit for hit in shown) == 1
+
+
+def test_on_a_turn_a_call_is_shown_round_what_is_found_in_it(tmp_path: Path) -> None:
+    ward = ward_at(tmp_path)
+    long_note = {"note": "many words " * 80 + "and the needle at last"}
+    ward.call("Write it down.", [("note", {"of": 1}, "ok"), ("note", long_note, "ok")], "Done.")
+    ward.app.engine.sync.flush()
+    with visit(ward.app.engine.store.url) as client:
+        shown = client.get(turn_url(*WHO, 1, find="needle")).text
+        given = client.get(turn_url(*WHO, 2, find="needle")).text
+        beside = client.get(turn_url(*WHO, 1, find="needle", rest=1)).text
+    ward.app.engine.sync.close()
+    assert all(texts(html, "mark").count("needle") > 1 for html in (shown, given, beside))
 
 
 @pytest.mark.parametrize("text", ["no answer", "80 %", "31 packs"])
