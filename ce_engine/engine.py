@@ -38,7 +38,7 @@ from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.choose.prune import GreedyPriorityPruner
 from ce_engine.runtime.event_announcer import Announcer
 from ce_engine.runtime.event_bus import InMemoryEventBus
-from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.journal import Journal, WriteGroup
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.own_calls import Summarizer
@@ -241,7 +241,9 @@ class Engine(
         self._protect(call)
         return await self._admitted(call)
 
-    async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
+    async def _prepare(
+        self, call: ModelCall, queued: TurnHandle | None = None
+    ) -> tuple[Prepared, WriteGroup | None]:
         config = call.config or self.config
         await self._settle(call.scope)
         fetched = await self._collector.fetch(call, config)
@@ -269,14 +271,14 @@ class Engine(
                 prepared, _ = await self._run_preparation(preparation)
                 if queued is not None:
                     self._adopt(queued, prepared)
-                self._submit(records, await self._run_off_loop(records.finish, ()))
+                group = self._submit(records, await self._run_off_loop(records.finish, ()))
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
             self._embed_before(view, prepared.report)
         self._remember(records, config, prepared)
-        return prepared
+        return prepared, group
 
     def _remember(self, records: RecordGroup, config: RuntimeConfig, prepared: Prepared) -> None:
         describe(lambda: of_call(prepared.call, records.ingest) | of_preparation(prepared))

@@ -120,6 +120,11 @@ class WriteGroup:
     def __post_init__(self) -> None:
         self.grace_s = self.size / GRACE_BYTES_A_S
 
+    @property
+    def has_landed(self) -> bool:
+        """Whether it is stored."""
+        return self.future.done() and self.future.result() is not None
+
     def tell(self, landed: bool) -> None:
         if not self.heard.done():
             self.heard.set_result(landed)
@@ -327,7 +332,7 @@ class Journal:
             until = monotonic() + seconds
             for group in groups:
                 left = max(0.0, until - monotonic())
-                more = partial(self._patience(self._writing, left), group.scope.key)
+                more = partial(self._patience(self._writing, left), group.future)
                 if not await settled(group.heard, left, more):
                     self._away(self._late)
                     return False
@@ -452,7 +457,7 @@ class Journal:
 
     def _note_success(self, group: WriteGroup) -> None:
         self._writes.reset()
-        self._writing.answered(group.scope.key)
+        self._writing.answered(group.future)
         if group.conflicts == 1:
             self._gaps.note(group.scope, VersionConflictError.code)
 

@@ -21,7 +21,7 @@ from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.event_announcer import Announcer
-from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.journal import Journal, WriteGroup
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.pending_work import PendingWork
@@ -177,8 +177,8 @@ class EngineBase(ABC):
         """Run `record` on the session's view and submit what it made."""
 
     @abstractmethod
-    async def _unstored(self, scope: Scope) -> ContextEngineError | None:
-        """Wait for the records of a session; why they are not stored."""
+    async def _unstored(self, scope: Scope, group: WriteGroup | None) -> ContextEngineError | None:
+        """Wait for a group of records of a session; why it is not stored."""
 
     async def _existing_view(self, scope: Scope) -> SessionView | None:
         """The view of a session, as known or as stored; `None` where there is none. Under its lock.

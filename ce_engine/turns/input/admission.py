@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ce_engine.errors import BackpressureError, ContextEngineError
+from ce_engine.runtime.journal import WriteGroup
 from ce_engine.runtime.waiting import settled
 from ce_engine.schema.call import Keep, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import TurnStatus
@@ -33,8 +34,10 @@ class AdmissionMethods(EngineBase):
     """Lets calls in, a few of a session at once. All of it runs on the engine's own loop."""
 
     @abstractmethod
-    async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
-        """Prepare a call, or record one that went on unprepared as the turn `queued`."""
+    async def _prepare(
+        self, call: ModelCall, queued: TurnHandle | None = None
+    ) -> tuple[Prepared, WriteGroup | None]:
+        """Prepare a call, or record one that went on unprepared as the turn `queued`; and what of it is on its way."""
 
     async def _admitted(self, call: ModelCall) -> Prepared:
         """Prepare a call when there is room for it; without any in time, let it go on as it is."""
@@ -43,12 +46,12 @@ class AdmissionMethods(EngineBase):
         try:
             with self._journal.phase():
                 if call.purpose == "helper":  # nothing is collected for it
-                    prepared = await self._prepare(call)
+                    prepared, group = await self._prepare(call)
                 else:
                     async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
-                        prepared = await self._prepare(call)
+                        prepared, group = await self._prepare(call)
                 if config.fail == "closed":
-                    await self._refuse(prepared)
+                    await self._refuse(prepared, group)
         except BackpressureError:
             if config.fail == "closed" or call.by_hand:  # its list is not the whole conversation
                 raise
@@ -111,12 +114,12 @@ class AdmissionMethods(EngineBase):
         if turn is not None and isinstance(turn.state, QueuedTurn):
             await settled(turn.state.recorded)
 
-    async def _refuse(self, prepared: Prepared) -> None:
+    async def _refuse(self, prepared: Prepared, group: WriteGroup | None) -> None:
         """With `fail="closed"`, end a turn that is over its budget, or of which nothing is stored yet.
 
         What a call brings is stored before the call goes out: a store that can be read may take nothing.
         """
-        error = refusal(prepared.report) or await self._unstored(prepared.turn.scope)
+        error = refusal(prepared.report) or await self._unstored(prepared.turn.scope, group)
         if error is None:
             return
         with suppress(ContextEngineError):

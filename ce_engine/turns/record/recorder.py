@@ -153,18 +153,23 @@ class RecordMethods(EngineBase):
                 logger.warning("a record was not made (%s)", type(error).__name__)
                 raise
             self._sessions.grown(view)
-        if wait and group is not None:
-            landed = await self._journal.wait(group)
-            if not landed and config.fail == "closed":
-                refusal = SessionNotFoundError.code if view.head.is_deleted else ""
-                raise _unstored(scope, refusal or self._journal.refusal(scope))
+        if wait and config.fail == "closed":
+            if (unstored := await self._unstored(scope, group)) is not None:
+                raise unstored
+        elif wait and group is not None:
+            await self._journal.wait(group)
         return result
 
-    async def _unstored(self, scope: Scope) -> ContextEngineError | None:
-        """Wait, within the store's deadline, for the records of a session; why they are not stored."""
-        has_landed = await self._journal.settle(scope)
-        refusal = self._journal.refusal(scope)
-        return None if has_landed and not refusal else _unstored(scope, refusal)
+    async def _unstored(self, scope: Scope, group: WriteGroup | None) -> ContextEngineError | None:
+        """Wait, within the store's deadline, for a group of records of a session; why it is not stored."""
+        if group is None or await self._journal.wait(group) or group.has_landed:
+            return None
+        view = self._sessions.peek(scope)
+        is_gone = view is not None and view.head.is_deleted
+        refusal = SessionNotFoundError.code if is_gone else self._journal.refusal(scope)
+        if group.future.done():  # it is lost, and the view has it: who asks again must not go on from there
+            self._sessions.drop(scope)
+        return _unstored(scope, refusal)
 
     def post_fault(self, code: str, where: str, framework: str = "") -> None:
         """Tell the bus of a fault that an adapter spared its host, without waiting; nothing is stored.

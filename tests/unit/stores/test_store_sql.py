@@ -174,7 +174,7 @@ def test_a_child_that_was_forked_during_an_upgrade_upgrades_its_own_file(
     def waits(configuration: Any, revision: str) -> None:
         if os.getpid() == parent:
             is_begun.set()
-            goes_on.wait(60)
+            goes_on.wait(100)
         upgrades(configuration, revision)
 
     monkeypatch.setattr(command, "upgrade", waits)
@@ -183,7 +183,7 @@ def test_a_child_that_was_forked_during_an_upgrade_upgrades_its_own_file(
     assert is_begun.wait(60)
     child = FORK.Process(target=run, args=(paths[1], append("child")))
     child.start()
-    child.join(20)
+    child.join(60)
     child.kill()
     goes_on.set()
     thread.join(60)
