@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ce_engine.audit.places.quoted_words import QuotedWords
@@ -16,6 +16,9 @@ from ce_engine.audit.places.whereabouts import (
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.text.redaction.placeholders import PLACEHOLDER
+
+
+_NOT_SENT = frozenset({LEFT_OUT, QUOTED_REST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +36,35 @@ class Mask:
     said: Sequence[tuple[int, int]]
 
 
-def mask_names(document: SessionDocument) -> dict[str, list[str]]:
-    """The placeholders of a session, and the ids of the messages and evidence that have each, in the session's order."""
+def masked_texts(document: SessionDocument, names: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the messages and evidence that have each of the placeholders, both in the session's order.
+
+    Args:
+        document: of the session.
+        names: the placeholders that the session has given; what else stands in brackets is somebody's own word.
+    """
     texts = [(m.message_id, f"{m.content} {_arguments(m)}") for m in document.session.messages]
     texts += [(name, piece.content) for name, piece in document.evidences.items()]
     ids_of: dict[str, list[str]] = {}
     for name, text in texts:
         for mask in dict.fromkeys(PLACEHOLDER.findall(text)) if name else ():
-            ids_of.setdefault(mask, []).append(name or "")
+            if mask in names:
+                ids_of.setdefault(mask, []).append(name or "")
     return ids_of
 
 
-def masks(document: SessionDocument, turns: Sequence[TurnRow], most: int) -> tuple[list[Mask], int]:
+def masks(
+    document: SessionDocument, turns: Sequence[TurnRow], names: Collection[str], most: int
+) -> tuple[list[Mask], int]:
     """The first placeholders of a session, and how many more there are.
 
     Args:
         document: of the session.
         turns: all of it, oldest first.
+        names: the placeholders that it has given.
         most: how many are told of.
     """
-    ids_of = mask_names(document)
+    ids_of = masked_texts(document, names)
     chosen = dict([*ids_of.items()][:most])
     ids = {name for names in chosen.values() for name in names}
     answers = {row.answer_message_id: n for n, row in enumerate(turns, start=1)}
@@ -61,23 +73,28 @@ def masks(document: SessionDocument, turns: Sequence[TurnRow], most: int) -> tup
         filter(None, in_order), document, turns
     )
     quoted, found = QuotedWords(document, turns), list[Mask]()
-    for mask, names in chosen.items():
-        own = {name: where[name] for name in names if name in where}
+    for mask, text_ids in chosen.items():
+        own = {name: where[name] for name in text_ids if name in where}
         stays = [s for each in quoted.tell_apart(own, mask).values() for s in each.stays]
-        sent = {
-            turn
-            for stay in stays
-            if stay.fate not in (LEFT_OUT, QUOTED_REST)
-            for first, last in stay.stretches
-            for turn in range(first, last + 1)
-        }
-        said = {answers[name] for name in names if name in answers}
-        found.append(Mask(mask, stretches_of(sent), stretches_of(said)))
+        sent = [x for stay in stays if stay.fate not in _NOT_SENT for x in stay.stretches]
+        said = {answers[name] for name in text_ids if name in answers}
+        found.append(Mask(mask, _joined(sent), stretches_of(said)))
     return found, len(ids_of) - len(chosen)
+
+
+def _joined(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches of turns without those inside others, and with those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(set(stretches)):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _arguments(message: Message) -> str:
     return " ".join(str(call.args) for call in message.tool_calls or ())
 
 
-__all__ = ["Mask", "mask_names", "masks"]
+__all__ = ["Mask", "masked_texts", "masks"]

@@ -75,10 +75,12 @@ def note_lines(report: Mapping[str, Any], evidences: Mapping[str, Evidence]) -> 
     """
     values, said_of = NotedValues(evidences), dict[str, list[str]]()
     for name, fields in noted_fields(report).items():
-        source = evidences[name].source if name in evidences else None
-        for field_path in fields if source else ():
+        if name not in evidences:
+            continue
+        source = evidences[name].source
+        for field_path in fields:
             for value in values.of(name, [field_path]):
-                text = f"{value} ({source.name or source.uri})" if source else value
+                text = f"{value} ({source.name or source.uri or source.kind.value})"
                 said_of.setdefault(field_path.removeprefix("$."), []).append(text)
     return [f"{field}: {'; '.join(dict.fromkeys(texts))}" for field, texts in said_of.items()]
 

@@ -16,30 +16,30 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 11886,
-    "ce_engine/audit": 5451,
+    "ce_engine/apps": 12060,
+    "ce_engine/audit": 5560,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5190,
-    "ce_engine/runtime": 1520,
+    "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
-    "ce_engine/sessions": 1770,
-    "ce_engine/stores": 9106,
+    "ce_engine/sessions": 1785,
+    "ce_engine/stores": 9140,
     "ce_engine/testing": 2485,
-    "ce_engine/text": 6040,
-    "ce_engine/turns": 6270,
+    "ce_engine/text": 6140,
+    "ce_engine/turns": 6340,
     "ce_integrations": 40,
     "ce_integrations/calls": 1785,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 985,
-    "ce_integrations/testing": 3070,
+    "ce_integrations/testing": 3090,
     "ce_integrations/identity": 570,
-    "ce_integrations/wrapping": 620,
+    "ce_integrations/wrapping": 625,
 }
 ADAPTER_STATEMENTS = 270  # one framework's folder, without imports and its demo
-LARGER = {"autogen": 478, "haystack": 275, "langchain": 579, "llamaindex": 431}
+LARGER = {"autogen": 478, "crewai": 285, "haystack": 275, "langchain": 579, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ce_engine.apps.present.amounts import PLACES, Amounts
 from ce_engine.apps.present.language import ENGLISH, Say
@@ -12,8 +13,9 @@ from ce_engine.apps.present.turns import BROKEN
 from ce_engine.audit.compare.costs import Bill, has_usage, prefix_as_told
 from ce_engine.audit.compare.records import CallRecord
 from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.times import parse_time
 from ce_engine.text.tokens.calibration import CALIBRATION_MIN_TOKENS
-from ce_engine.text.tokens.prices import ModelPrice, PriceTable
+from ce_engine.text.tokens.prices import PriceTable
 
 
 _NOTABLE = 1.1
@@ -34,6 +36,9 @@ class UncachedTurn:
     whose: str
     cause: str
 
+
+_KEPT = timedelta(minutes=10)
+"""Providers keep what nobody asks for about so long."""
 
 WHOSE = {
     "system": "the app",
@@ -60,35 +65,53 @@ def uncached_turns(
         prices: say how long a beginning their models cache at least.
         say: the reader's language.
     """
-    return [
-        _uncached(turn, call, rows[turn - 1], prices.of(call.model, call.provider), say)
-        for turn, call in zip(turns, calls, strict=False)
-        if has_usage(call) and call.cached == 0
-    ]
+    found, before = list[UncachedTurn](), dict[str, CallRecord]()
+    for turn, call in zip(turns, calls, strict=False):
+        row = rows[turn - 1]
+        if has_usage(call) and call.cached == 0:
+            price = prices.of(call.model, call.provider)
+            least = price.cached_from if price is not None else 0
+            found.append(UncachedTurn(turn, *_cause(call, before.get(row.lane), row, least, say)))
+        before[row.lane] = call
+    return found
 
 
-def _uncached(
-    turn: int, call: CallRecord, row: TurnRow, price: ModelPrice | None, say: Say
-) -> UncachedTurn:
-    if call.prefix is None:
-        return UncachedTurn(turn, "", say("none before it to begin like"))
-    by_provider, least = prefix_as_told(call), price.cached_from if price is not None else 0
+def _cause(
+    call: CallRecord, before: CallRecord | None, row: TurnRow, least: int, say: Say
+) -> tuple[str, str]:
+    """Whose doing it is, and why; `least` is how long a beginning the model caches at least, 0 where that is not known."""
+    if call.prefix is None or before is None:
+        return "", say("none before it to begin like")
+    if (before.model, before.provider) != (call.model, call.provider):
+        return say("the app"), say(
+            "another model than the call before: {model}", model=before.model
+        )
+    if 0 < (call.prompt or 0) < least:
+        return "", say("too short for its cache, which begins at {least}", least=least)
+    by_provider = prefix_as_told(call)
     alike = say(
         "{prefix} tokens are the same as before, {told} as the provider counts",
         prefix=call.prefix,
         told=by_provider,
     )
-    broken_by = row.report.get("prefix_broken_by", "")
     if 0 < least <= by_provider:
         enough = say("; enough for its cache, which begins at {least}", least=least)
-        return UncachedTurn(turn, say("the provider"), alike + enough)
-    cause = BROKEN.get(broken_by)
+        return _forgotten(before, call, say), alike + enough
+    cause = BROKEN.get(broken_by := row.report.get("prefix_broken_by", ""))
     end = say("; then {cause}", cause=say(cause)) if cause else ""
     if not least:  # nobody knows how many are enough
-        return UncachedTurn(turn, "", alike + end)
+        return "", alike + end
     few = say("; too few for its cache, which begins at {least}", least=least)
-    whose = say(WHOSE.get(broken_by, "ours")) if cause else ""
-    return UncachedTurn(turn, whose, alike + end + few)
+    return say(WHOSE.get(broken_by, "ours")) if cause else "", alike + end + few
+
+
+def _forgotten(before: CallRecord, call: CallRecord, say: Say) -> str:
+    """Why a provider had not what it might have had: a cache forgets what nobody asks for in a while."""
+    at, earlier = parse_time(call.at), parse_time(before.at)
+    if at is None or earlier is None or at - earlier < _KEPT:
+        return say("the provider")
+    minutes = round((at - earlier).total_seconds() / 60)
+    return say("the pause of {minutes} min", minutes=minutes)
 
 
 def bill_words(bill: Bill, amounts: Amounts, say: Say = ENGLISH) -> str:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
-from ce_engine.audit.rules_sent import GONE, NOW, rules_sent
+from ce_engine.audit.rules_sent import EARLIER, GONE, NOW, rules_sent
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import BroughtIn
 from ce_engine.schema.rows import TurnRow
@@ -42,10 +42,9 @@ class RuleOut:
 
     @property
     def changes(self) -> list[int]:
-        """The turns in which it went out with another text than before."""
-        return [
-            turn for before, turn in pairwise(self.texts) if self.texts[before] != self.texts[turn]
-        ]
+        """The turns in which it went out with another text than before, as far as its texts can be told apart."""
+        known = {turn: text for turn, text in self.texts.items() if text != EARLIER}
+        return [turn for before, turn in pairwise(known) if known[before] != known[turn]]
 
     def text_in(self, turn: int) -> str:
         """Its text in a turn, by its number; `""` where it is not there any more, or did not go out."""

@@ -154,6 +154,12 @@ class Reader:
             self._engine.authorize = operators_right  # `looking` has asked
         return self._engine
 
+    async def mask_names(self, scope: Scope) -> frozenset[str]:
+        """The placeholders that a session has given, such as `[EMAIL_1]`."""
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        given = state.placeholders if state is not None else ()
+        return frozenset(f"[{each.label}_{each.number}]" for each in given)
+
     async def rules_out(self, scope: Scope, turns: Sequence[TurnRow]) -> list[RuleOut]:
         """The rules that went out in a session; none where its owner's are not what was set."""
         try:

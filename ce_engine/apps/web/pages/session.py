@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.contradictions import contradictions
-from ce_engine.audit.masks import mask_names, masks
+from ce_engine.audit.masks import masked_texts, masks
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.whereabouts import (
     Whereabouts,
@@ -53,6 +53,14 @@ from ce_engine.schema.scope import Scope
 
 ROWS = 100
 """Turns of a page of the table."""
+
+WRITERS = {
+    "saved_share": saved_share,
+    "cached_share": cached_share,
+    "cached_words": cached_words,
+    "effect": effect,
+}
+"""What writes sums."""
 
 MOST_NOTABLE = 24
 """Turns of one kind that are named one by one."""
@@ -236,6 +244,7 @@ async def costs(request: Request) -> Response:
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
         rules = await reader.rules_out(scope, turns) if document is not None else []
+        names = await reader.mask_names(scope)
     if document is None:
         return page(request, "session_costs.html", document=None)
     say, lane = taste_of(request).language, query.get("lane")
@@ -257,17 +266,14 @@ async def costs(request: Request) -> Response:
         lines=list(spent.lines(say)),
         headline=spent.headline(say),
         dearer=spent.dearer_turns(say),
-        **await asyncio.to_thread(_cards, document, turns, say),
+        **await asyncio.to_thread(_cards, document, turns, names, say),
         **_rules(rules, scope, say),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
         notable=_notable(chart),
         **_table(chart, turns, query, spent, say),
-        saved_share=saved_share,
-        cached_share=cached_share,
-        cached_words=cached_words,
-        effect=effect,
+        **WRITERS,
     )
 
 
@@ -289,14 +295,16 @@ MOST_CARDS = 20
 """Contradictions that have a card."""
 
 
-def _cards(document: SessionDocument, turns: Sequence[TurnRow], say: Say) -> dict[str, Any]:
+def _cards(
+    document: SessionDocument, turns: Sequence[TurnRow], names: Collection[str], say: Say
+) -> dict[str, Any]:
     """What looks at every message: contradictions, and how many more there are; calls made again; what stands masked."""
     found = contradictions(document, turns)
     cards = [ContradictionCard.of(each, document.evidences) for each in found[:MOST_CARDS]]
     return {
         "cards": (cards, len(found) - len(cards)),
         "calls_again": CallLines.of(document, turns, say),
-        "masks": masks(document, turns, MOST_MASKS),
+        "masks": masks(document, turns, names, MOST_MASKS),
     }
 
 
@@ -309,6 +317,7 @@ async def find(request: Request) -> Response:
         document = await reader.store.get_session(scope) if text else None
         turns = await reader.store.list_turns(scope) if text else []
         rules = await reader.rules_out(scope, turns) if text else []
+        names = await reader.mask_names(scope) if text else frozenset()
     say = taste_of(request).language
     hits = search(document, turns, text, rules) if document is not None else None
     where = (
@@ -327,7 +336,7 @@ async def find(request: Request) -> Response:
         where=where,
         rules=rule_words,
         lost=lost_texts,
-        masks=_masks(document, hits),
+        masks=_masks(document, hits, names),
     )
     more = {"lane": query["lane"]} if "lane" in query else {}
     # Who comes back to the page, or goes on from it, has the word still.
@@ -337,11 +346,13 @@ async def find(request: Request) -> Response:
     return answer
 
 
-def _masks(document: SessionDocument | None, hits: Hits | None) -> list[str]:
+def _masks(
+    document: SessionDocument | None, hits: Hits | None, names: Collection[str]
+) -> list[str]:
     """Where nothing was found, what it may stand masked as."""
     if document is None or hits is None or hits.hits:
         return []
-    return [*mask_names(document)][:MOST_MASKS]
+    return [*masked_texts(document, names)][:MOST_MASKS]
 
 
 def _where(

@@ -28,7 +28,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
     made = Ward(engine, 400)
     record = f"Captain, a parrot, 3 years. Owner: Ines Oyelaran, {PHONE}."
     made.look_up("Who is Captain?", "patient_record", record, "A parrot.")
-    made.ask("And her mail?", f"It is {MAIL}.")
+    made.ask("And her mail? See [DOC_1].", f"It is {MAIL}; [Figure_3] shows it.")
     small_talk(made, 14)
     engine.sync.flush()
     yield made

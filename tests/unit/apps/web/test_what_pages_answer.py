@@ -97,7 +97,7 @@ def cached_at(prefix: int | None, prompt: int, broken_by: str) -> Told:
     report = {"prefix_broken_by": broken_by}
     return Told(
         model="gpt-4.1-mini",
-        sent=1000,
+        sent=max(1000, prefix or 0),
         prefix=prefix,
         prompt=prompt,
         params=NONE_CACHED,
@@ -112,11 +112,15 @@ def test_of_each_turn_without_a_cache_it_is_told_whose_doing_that_is(tmp_path: P
         found,
         "s",
         [
-            cached_at(None, 1000, ""),
-            cached_at(950, 1000, "cut"),
+            cached_at(None, 1100, ""),
+            cached_at(900, 1000, "cut"),
+            cached_at(900, 1100, "cut"),
             cached_at(950, 1200, "cut"),
-            cached_at(900, 1000, "rules"),
-            cached_at(900, 1000, "system"),
+            cached_at(900, 1100, "rules"),
+            cached_at(900, 1100, "system"),
+            replace(cached_at(1500, 1600, ""), at="2026-11-20T10:09:00.000Z"),
+            replace(cached_at(1500, 1600, ""), at="2026-11-20T10:54:00.000Z"),
+            replace(cached_at(1500, 1600, ""), model="gpt-4.1", at="2026-11-20T10:54:00.000Z"),
         ],
     )
     with visit(found) as client:
@@ -129,10 +133,14 @@ def test_of_each_turn_without_a_cache_it_is_told_whose_doing_that_is(tmp_path: P
     )
     assert [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)] == [
         "turn 1 none before it to begin like",
-        f"turn 2 ours {alike.format(950, 950)}then the cut moved{few}",
-        f"turn 3 the provider {alike.format(950, '1,140')}{enough}",
-        f"turn 4 a rule {alike.format(900, 900)}then a rule was added, changed or deleted{few}",
-        f"turn 5 the app {alike.format(900, 900)}then the app's own system message changed{few}",
+        f"turn 2 too short for its cache, which begins at {1024:,}",
+        f"turn 3 ours {alike.format(900, 990)}then the cut moved{few}",
+        f"turn 4 the provider {alike.format(950, '1,140')}{enough}",
+        f"turn 5 a rule {alike.format(900, 990)}then a rule was added, changed or deleted{few}",
+        f"turn 6 the app {alike.format(900, 990)}then the app's own system message changed{few}",
+        f"turn 7 the provider {alike.format('1,500', '1,600')}{enough}",
+        f"turn 8 the pause of 45 min {alike.format('1,500', '1,600')}{enough}",
+        "turn 9 the app another model than the call before: gpt-4.1-mini",
     ]
 
 
