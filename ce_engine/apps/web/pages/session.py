@@ -54,7 +54,7 @@ from ce_engine.schema.scope import Scope
 ROWS = 100
 """Turns of a page of the table."""
 
-WRITERS = {
+WRITERS: dict[str, Any] = {
     "saved_share": saved_share,
     "cached_share": cached_share,
     "cached_words": cached_words,
