@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import tempfile
@@ -13,6 +14,8 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema import environment
 from ce_engine.stores import private_files
 
+
+logger = logging.getLogger("ce_engine.store")
 
 VARIABLE = environment.SECRET
 _BYTES = 32
@@ -31,6 +34,40 @@ def mark() -> str:
     text = from_environment() or b""
     digest = hashlib.blake2b(b"", key=text[:64], digest_size=8, person=b"redis-secret")
     return digest.hexdigest() if text else ""
+
+
+def of_local(database: Path) -> bytes:
+    """The secret of a local store: `CE_SECRET`, else what is in the key file beside it.
+
+    Raises:
+        StoreUnavailableError: the key file can neither be read nor made, or is damaged.
+    """
+    value = from_environment()
+    if value is None:
+        return beside(database)
+    if two := two_secrets(database):
+        _warn_once(two)
+    return value
+
+
+def two_secrets(database: Path) -> str:
+    """That a local store has a key file, and `CE_SECRET` stands above it; `""` where it has not."""
+    path = _file(database)
+    if from_environment() is None or not os.path.lexists(path):
+        return ""
+    return (
+        f"{VARIABLE} is set, and the store has a key file {str(path)!r}: what was recorded with the one reads as "
+        "tampered with under the other"
+    )
+
+
+@cache
+def _warn_once(text: str) -> None:
+    logger.warning("%s. %s", text, CURE)
+
+
+CURE = f"Take {VARIABLE} away, or begin a new store with it; where all was recorded with it, take the key file away."
+"""Of a store with two secrets."""
 
 
 @cache

@@ -63,7 +63,9 @@ def store(url: str) -> list[Check]:
     rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
     place = _place(scheme, path)
     damaged = asyncio.run(_damaged_at(path.as_uri())) if scheme == "file" and path.exists() else []
-    return [place, *damaged, *rights, *(_variable() or _key_file(path))]
+    two = secret.two_secrets(path)
+    secrets = [Check("secret", Status.WARN, two, secret.CURE)] if two else []
+    return [place, *damaged, *rights, *secrets, *(_variable() or _key_file(path))]
 
 
 def _answer(url: str) -> Check:

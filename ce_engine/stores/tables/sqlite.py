@@ -127,7 +127,7 @@ class SqliteDatabase:
         return SqliteDatabase(self.path)
 
     def secret(self) -> bytes:
-        return secret.from_environment() or secret.beside(self.path)
+        return secret.of_local(self.path)
 
     def check_place(self) -> None:
         path_checks.check_file(self.path)

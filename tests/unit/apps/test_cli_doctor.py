@@ -19,7 +19,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from ce_engine import Message, RedactionConfig, Role, RuntimeConfig, create_context_engine
+from ce_engine import (
+    Message,
+    RedactionConfig,
+    Role,
+    RuntimeConfig,
+    StoreConfig,
+    create_context_engine,
+)
 from ce_engine.text.tokens import vocabulary
 from tests.hosts.cli_host import ce, fill, url_of
 from tests.hosts.doctor_host import adapter, distribution, doctor, requiring, site
@@ -288,3 +295,22 @@ def test_healthy_originals_are_no_trouble(tmp_path: Path, end: str) -> None:
     found = doctor("--store", first, "--originals", second)
     mine = {name: found[name][0] for name in found.checks if "originals" in name}
     assert mine == {f"originals {each}": "OK" for each in ("store", "rights", "secret")}
+
+
+@pytest.mark.parametrize("name", ["ce.db", "sessions"])
+def test_a_store_with_two_secrets_is_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = url_of(tmp_path / name)
+    fill(url)
+    assert "CE_SECRET" not in caplog.text
+    monkeypatch.setenv("CE_SECRET", "of a vault " * 4)
+    engine = create_context_engine(url, config=RuntimeConfig(store=StoreConfig(deadline_s=30)))
+    engine.sync.prepare_turn("s", Message(role=Role.USER, content="hi"))
+    engine.sync.close()
+    told = "what was recorded with the one reads as tampered with under the other"
+    assert caplog.text.count(told) == 1
+    done = ce("doctor", "--store", url, columns=600)
+    assert told in done.stdout
+    (tmp_path / f"{name}.key").unlink()
+    assert told not in ce("doctor", "--store", url, columns=600).stdout

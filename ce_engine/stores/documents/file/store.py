@@ -303,7 +303,7 @@ class _Secret:
 
     def read(self) -> bytes:
         if self._found is None:
-            self._found = secret.from_environment() or secret.beside(self._root)
+            self._found = secret.of_local(self._root)
         return self._found
 
     def mac_key(self, key: Key) -> bytes | None:
