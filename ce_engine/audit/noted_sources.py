@@ -13,7 +13,7 @@ from ce_engine.audit.places.message_places import (
     SHORTENED,
     MessagePlaces,
 )
-from ce_engine.prepare.choose.conflict import NOTE_ID, value_of
+from ce_engine.prepare.choose.conflict import KEEP_BOTH, NOTE_ID, value_of
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.report import ConflictRecord
@@ -22,8 +22,6 @@ from ce_engine.schema.rows import TurnRow
 
 IN_NOTE = "in_note"
 """What becomes of evidence of which only a value went out, in the note."""
-
-KEEP_BOTH = "keep_both_and_warn"
 
 _MOST_LAST = (LEFT_OUT, IN_NOTE, QUOTED, SHORTENED, SENT)
 

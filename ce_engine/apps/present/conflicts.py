@@ -8,9 +8,10 @@ from functools import cached_property
 
 from ce_engine.apps.present.html_text import Piece, difference
 from ce_engine.audit.contradictions import Contradiction, contradictions
-from ce_engine.audit.noted_sources import IN_NOTE, KEEP_BOTH, NotedValues, SourcesSent, has_note
+from ce_engine.audit.noted_sources import IN_NOTE, NotedValues, SourcesSent, has_note
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, SENT, SHORTENED
 from ce_engine.audit.places.whereabouts import stretches_of
+from ce_engine.prepare.choose.conflict import KEEP_BOTH
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.report import ConflictRecord, report_of
 from ce_engine.schema.rows import TurnRow

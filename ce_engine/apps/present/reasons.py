@@ -68,6 +68,7 @@ PASSED = {
 NO_QUOTES = "Quoted, it needs {tokens} tokens; {free} were free, and the words around quotes alone need {around}."
 """The same, where nothing could be quoted."""
 
+KEPT_FROM_QUOTES = "Quoted, it needs {tokens} tokens; {rest} of the {free} that were free might be taken, and the words around quotes alone need {around}."
 LATER = "Smaller pieces took {tokens} of them after it."
 BEST = "Its best sentences need {tokens} tokens, and {room} were left then of what might be taken."
 
@@ -157,7 +158,12 @@ class Reasons:
         """What it needed, and what there was; so that it adds up to what was free in the turn."""
         say, split = self.say, self.room
         if split is not None and split.left < 0 and not split.pieces:
-            yield say(NO_QUOTES, tokens=piece.tokens, free=split.free, around=split.around)
+            values = {"tokens": piece.tokens, "free": split.free, "around": split.around}
+            yield say(
+                KEPT_FROM_QUOTES if split.kept else NO_QUOTES,
+                rest=split.free - split.kept,
+                **values,
+            )
             return
         yield say(words, tokens=piece.tokens, room=room)
         if split is not None:
@@ -213,8 +219,7 @@ class Reasons:
         if split is None or split.free <= 0:
             return []
         if split.left < 0:
-            few = "too few for the words around quotes, which need {tokens}"
-            return [] if split.pieces else [say(few, tokens=split.around)]
+            return [] if split.pieces else [self._no_quotes(split)]
         singular, plural = "{tokens} for {count} piece", "{tokens} for {count} pieces"
         parts = [
             say("{tokens} for the words around quotes", tokens=split.around),
@@ -223,3 +228,13 @@ class Reasons:
             say("{tokens} left over", tokens=split.left),
         ]
         return [say(", ").join(filter(None, parts))]
+
+    def _no_quotes(self, split: RoomTaken) -> str:
+        """That nothing could be quoted: what was not kept was too few for the words around it."""
+        say = self.say
+        few = say("too few for the words around quotes, which need {tokens}", tokens=split.around)
+        if not (split.kept and split.why in KEPT):
+            return few
+        kept = say(KEPT[split.why], tokens=split.kept)
+        rest = say("{tokens} left over", tokens=split.free - split.kept)
+        return say(", ").join([kept, rest]) + say(": ") + few

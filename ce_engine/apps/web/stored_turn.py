@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
@@ -56,8 +58,22 @@ class StoredTurn:
     @property
     def is_by_hand(self) -> bool:
         """Whether the app called the engine itself, which keeps the conversation then."""
-        archive = self.row.report.get("extra", {}).get("replay") or {}
-        return bool(archive.get("by_hand"))
+        return bool(_archive(self.row).get("by_hand"))
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether what was said before may have come from the store."""
+        return reads_back(self.row)
+
+
+def _archive(row: TurnRow) -> Mapping[str, Any]:
+    return row.report.get("extra", {}).get("replay") or {}
+
+
+def reads_back(row: TurnRow) -> bool:
+    """Whether a turn's host keeps no history itself: the engine brings it, from memory or from the store."""
+    archive = _archive(row)
+    return bool(archive.get("by_hand") or (archive.get("bring") and not archive.get("closed")))
 
 
 async def stored_turn(

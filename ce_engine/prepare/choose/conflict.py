@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, Literal
 
 from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.blocks.material import Material
@@ -26,6 +26,8 @@ CONFLICT = "CONTEXT_EVIDENCE_CONFLICT"
 """The warning where sources disagree and none is left out for it: a note names what each of them says."""
 
 NOTE_ID = "conflicts"
+KEEP_BOTH: Literal["keep_both_and_warn"] = "keep_both_and_warn"
+"""Nobody can tell who is right: both stay, and the note says so."""
 MAX_CHARS = 100_000
 """Characters of a JSON text that are looked into."""
 MAX_LITERAL_CHARS = 10_000
@@ -94,7 +96,7 @@ class _Claim:
 def settle_conflicts(
     materials: Sequence[Material],
     evidences: Sequence[Evidence],
-    strategy: ConflictStrategy = "keep_both_and_warn",
+    strategy: ConflictStrategy = KEEP_BOTH,
     locale: str = "en",
 ) -> ConflictOutcome:
     """Look for fields on which evidence of different sources disagrees, and settle them.
@@ -124,7 +126,7 @@ def settle_conflicts(
                 ConflictRecord(
                     evidence_ids=ids,
                     field_path=name,
-                    resolution=strategy if loser_ids else "keep_both_and_warn",
+                    resolution=strategy if loser_ids else KEEP_BOTH,
                     detail=f"left out: {', '.join(loser_ids)}" if loser_ids else "",
                 )
             )

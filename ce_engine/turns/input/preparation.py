@@ -12,6 +12,7 @@ from ce_engine.errors import BudgetExceededError
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.prepare.choose.budget import Limit, is_over, limit
+from ce_engine.prepare.choose.conflict import KEEP_BOTH, NOTE_ID
 from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.choose.sharing import InputShare, share_of
@@ -286,7 +287,12 @@ class Preparation:
         """What was found, brought in and redacted on the way; of sources that disagree, where the model has one of them."""
         report.placeholders_sent = done.placeholders_sent
         shown_ids = self._shown_evidence(outcome) if recall.conflicts else set()
-        report.conflicts = [c for c in recall.conflicts if shown_ids.intersection(c.evidence_ids)]
+        is_noted = any(d.block_id == NOTE_ID and d.action != "dropped" for d in outcome.decisions)
+        report.conflicts = [
+            c
+            for c in recall.conflicts
+            if shown_ids.intersection(c.evidence_ids) or (is_noted and c.resolution == KEEP_BOTH)
+        ]
         report.warnings += recall.warnings if report.conflicts else []
         report.redactions = list(self.records.ingest.redactions.values())
         report.new_evidence_ids = self.records.evidence_ids

@@ -16,6 +16,7 @@ from ce_engine import (
 )
 from ce_engine.apps.present.conflicts import Disagreements
 from ce_engine.audit.contradictions import Contradiction, contradictions
+from ce_engine.audit.noted_sources import noted_fields
 from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.recorded_choice import recorded_choice, recorded_fates
@@ -268,3 +269,29 @@ def test_a_text_that_is_masked_and_left_out_is_no_other_choice() -> None:
 def test_stretches() -> None:
     assert stretches_of({4, 1, 2, 9, 3}) == [(1, 4), (9, 9)]
     assert stretches_of([]) == []
+
+
+@pytest.mark.parametrize("tokens", [660, 840, 900])
+def test_each_field_that_a_note_names_is_in_the_report(engine: ContextEngine, tokens: int) -> None:
+    """Also where neither source of it went out: the note has its values."""
+    ward = Ward(engine, tokens)
+    papers = {
+        "patient_record": {"patient_id": "P-1", "weight_kg": 31.2, "owner": "Harrow " * 40},
+        "ward_chart": {"patient_id": "P-1", "weight_kg": 28.6, "dose_mg": 75, "ward": "box " * 40},
+        "prescription": {"patient_id": "P-1", "dose_mg": 50},
+    }
+    for tool, paper in papers.items():
+        ward.look_up(f"What does the {tool} of P-1 say?", tool, json.dumps(paper), "Noted.")
+        small_talk(ward, 3)
+    small_talk(ward, 8)
+    for word in ("dose_mg", "weight_kg", "dose_mg and weight_kg", "prescription", "ward_chart"):
+        ward.ask(f"What is the {word} of P-1, by all papers?", "They differ.")
+        small_talk(ward, 3)
+    _, turns = ward.stored()
+    named = 0
+    for text, row in zip(ward.inputs, turns, strict=True):
+        note = text.partition("Sources disagree")[2].partition("[/")[0]
+        fields = {f"$.{name}" for name in ("weight_kg", "dose_mg") if f"| {name}:" in note}
+        assert fields == {name for names in noted_fields(row.report).values() for name in names}
+        named += len(fields)
+    assert named

@@ -18,6 +18,7 @@ from ce_engine.apps.present.bill_lines import uncached_turns
 from ce_engine.apps.present.conflicts import ContradictionCard
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.language import Say
+from ce_engine.apps.present.question_sums import question_sums
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.repeated_calls import CallLines
 from ce_engine.apps.present.rules_out import RuleOut
@@ -36,6 +37,7 @@ from ce_engine.apps.present.timeline import (
 from ce_engine.apps.present.timeline_svg import drawing, gutter
 from ce_engine.apps.web.links import session_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
+from ce_engine.apps.web.stored_turn import reads_back
 from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.contradictions import contradictions
 from ce_engine.audit.masks import masked_texts, masks
@@ -260,7 +262,6 @@ async def costs(request: Request) -> Response:
         document=document,
         scope=scope,
         turn_count=len(numbers),
-        questions=Questions.of(turns, lane).count,
         sums=spent.figures,
         amounts=spent.sums,
         lines=list(spent.lines(say)),
@@ -268,6 +269,7 @@ async def costs(request: Request) -> Response:
         dearer=spent.dearer_turns(say),
         **await asyncio.to_thread(_cards, document, turns, names, say),
         **_rules(rules, scope, say),
+        **_by_question(spent, Questions.of(turns, lane)),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),
         lane=lane,
@@ -275,6 +277,18 @@ async def costs(request: Request) -> Response:
         **_table(chart, turns, query, spent, say),
         **WRITERS,
     )
+
+
+def _by_question(spent: SessionCosts, questions: Questions) -> dict[str, Any]:
+    """What each question took, the dearest first; and which had the most input."""
+    sums = question_sums(spent, questions)
+    return {
+        "questions": questions.count,
+        "question_sums": sums[:ROWS],
+        "more_questions": max(0, len(sums) - ROWS),
+        "largest": max(sums, key=lambda each: each.tokens, default=None),
+        "amount": spent.amount,
+    }
 
 
 def _rules(rules: Sequence[RuleOut], scope: Scope, say: Say) -> dict[str, Any]:
@@ -305,6 +319,7 @@ def _cards(
         "cards": (cards, len(found) - len(cards)),
         "calls_again": CallLines.of(document, turns, say),
         "masks": masks(document, turns, names, MOST_MASKS),
+        "reads_back": any(map(reads_back, turns)),
     }
 
 

@@ -206,6 +206,7 @@ def _frame(record: StoredTurn, say: Say) -> dict[str, Any]:
         "question": questions.place(at + 1),
         "scope": record.scope,
         "by_hand": record.is_by_hand,
+        "reads_back": record.reads_back,
         "row": row,
         "damaged": damaged_fields(row),
         "turn": at + 1,

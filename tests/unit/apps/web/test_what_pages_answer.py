@@ -12,6 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from ce_engine import RuntimeConfig, StoreConfig, create_context_engine, open_store
+from ce_engine.apps.present.language import ENGLISH
+from ce_engine.apps.present.reasons import Reasons
 from ce_engine.apps.present.turn_changes import turn_changes
 from ce_engine.apps.web.links import costs_url, trace_url, turn_url
 from ce_engine.audit.places.whereabouts import (
@@ -23,6 +25,8 @@ from ce_engine.audit.places.whereabouts import (
     whereabouts,
 )
 from ce_engine.schema.enums import Role
+from ce_engine.schema.replay import PassedOver, RoomTaken
+from ce_engine.schema.report import RecallReport, Report
 from ce_engine.schema.rows import PutTurn
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
@@ -275,6 +279,49 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     # It is of all messages, whatever is looked for.
     found = page_of(pages, moved, find="kennel").split('id="changes"')[1].split("</section>")[0]
     assert texts(found, "summary") == texts(card, "summary")
+
+
+def test_each_question_has_its_sums(ward: Ward, pages: TestClient) -> None:
+    _, turns = ward.stored()
+    tokens: dict[str, int] = {}
+    for turn in turns:
+        tokens[turn.request_id] = tokens.get(turn.request_id, 0) + turn.report["token_used"]
+    html = pages.get(costs_url(SCOPE.user_id, SCOPE.session_id)).text
+    part = html.split('class="by-question"')[1].split("</details>")[0]
+    rows = [
+        [plain(cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+        for row in part.split("<tbody>")[1].split("</tr>")
+    ]
+    found = {int(row[0]): row for row in rows if row}
+    names = [*tokens]
+    assert sorted(found) == list(range(1, len(names) + 1))
+    for number, row in found.items():
+        assert int(row[3].replace(",", "")) == tokens[names[number - 1]]
+        calls = sum(each.request_id == names[number - 1] for each in turns)
+        assert int(row[2]) == calls
+        assert len(row[1].split("–")) == min(calls, 2)
+    costs = [float(row[5].replace(",", "")) for row in rows if row]
+    assert costs == sorted(costs, reverse=True)
+    largest = max(tokens, key=lambda name: tokens[name])
+    words = f"the dearest is question {rows[0][0]}; question {names.index(largest) + 1} has the most input"
+    assert words in plain(part)
+
+
+@pytest.mark.parametrize(("kept", "told"), [(0, False), (225, True)])
+def test_where_nothing_could_be_quoted_it_is_told_what_was_kept(kept: int, told: bool) -> None:
+    report = Report(turn_id="t", token_budget=2000, token_used=1756)
+    report.recall = RecallReport(state="looked", room=10 + kept)
+    room = RoomTaken(around=31, taken=0, pieces=0, kept=kept, why="over_share", left=-21)
+    [note] = [n for n in Reasons(report, None, ENGLISH, room).notes() if "were free" in n]
+    assert "too few for the words around quotes, which need 31" in note
+    assert ("225 kept" in note and "10 left over" in note) is told
+    piece = PassedOver(id="m:1", kind="message", reason="over_share", tokens=13, room=10)
+    assert Reasons(report, None, ENGLISH, room).passed(piece) == (
+        "Quoted, it needs 13 tokens; 10 of the 235 that were free might be taken, and the words around "
+        "quotes alone need 31."
+        if told
+        else "Quoted, it needs 13 tokens; 10 were free, and the words around quotes alone need 31."
+    )
 
 
 def test_a_turn_says_which_note_on_sources_is_gone(ward: Ward, pages: TestClient) -> None:
