@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12060,
+    "ce_engine/apps": 12120,
     "ce_engine/audit": 5560,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
     "ce_engine/sessions": 1785,
-    "ce_engine/stores": 9140,
+    "ce_engine/stores": 9155,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6140,
     "ce_engine/turns": 6340,
