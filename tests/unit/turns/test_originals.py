@@ -378,16 +378,18 @@ def test_no_row_is_acknowledged_before_its_original_is_there() -> None:
     engine, second = switched()
     HostApp(engine, SCOPE).ask("Hello", "Hello.")
     assert engine.sync.flush()
-    second.refuses = True
     closed = engine.config.model_copy(update={"fail": "closed"})
     app = HostApp(engine, SCOPE)
-    prepared = app.prepare(user(f"Write to {MAIL}"), config=closed)
+    prepared = app.prepare(user("Write to Ann."), config=closed)
+    second.refuses = True
     with pytest.raises(StoreUnavailableError, match="not stored yet"):
         app.commit(prepared, assistant(f"Written to {MAIL}."))
+    with pytest.raises(StoreUnavailableError, match="not stored yet"):
+        app.prepare(user(f"Once more to {MAIL}"), config=closed)
     assert not engine.sync.flush(0.1)
     document = engine.loop.run(engine.store.get_session(SCOPE))
     assert document is not None
-    assert [m.content for m in document.session.messages] == ["Hello", "Hello."]
+    assert [m.content for m in document.session.messages] == ["Hello", "Hello.", "Write to Ann."]
     second.refuses = False
     assert engine.sync.flush()
     assert engine.sync.verify_originals(SCOPE) == OriginalsReport(there=2)
