@@ -167,9 +167,8 @@ class RecordMethods(EngineBase):
         view = self._sessions.peek(scope)
         is_gone = view is not None and view.head.is_deleted
         refusal = SessionNotFoundError.code if is_gone else self._journal.refusal(scope)
-        if (
-            group.future.done()
-        ):  # it is lost, and the view has it: who asks again must not go on from there
+        # Lost, and the view has it: who asks again must not go on from there.
+        if group.future.done():
             self._sessions.drop(scope)
         return _unstored(scope, refusal)
 
