@@ -42,17 +42,23 @@ def question_sums(spent: SessionCosts, questions: Questions) -> list[QuestionSum
     for place, number in enumerate(questions.numbers):
         places.setdefault(number, []).append(place)
     is_told = all(has_usage(call) for call in spent.calls[: len(questions.numbers)] if call.sent)
-    sums = [_sum(number, own, spent, is_told=is_told) for number, own in places.items()]
+    own_count = {place: cost.sent for place, cost in enumerate(spent.costs.calls)}
+    inputs = spent.bill.inputs if is_told else own_count
+    sums = [_sum(number, own, spent, inputs, is_told=is_told) for number, own in places.items()]
     return sorted(sums, key=lambda each: -each.cost)
 
 
-def _sum(number: int, places: list[int], spent: SessionCosts, *, is_told: bool) -> QuestionSum:
+def _sum(
+    number: int,
+    places: list[int],
+    spent: SessionCosts,
+    inputs: Mapping[int, float],
+    *,
+    is_told: bool,
+) -> QuestionSum:
     calls, numbers = [spent.calls[place] for place in places], [spent.turns[n] for n in places]
     answers = sum(spent.costs.calls[place].answer for place in places)
     told_cached = [call.cached for call in calls if call.cached is not None]
-    inputs: Mapping[int, float] = (
-        spent.bill.inputs if is_told else {n: c.sent for n, c in enumerate(spent.costs.calls)}
-    )
     return QuestionSum(
         number,
         (min(numbers), max(numbers)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ class StoredTurn:
     document: SessionDocument
     turns: list[TurnRow]
     at: int
+    _fates: dict[int, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def places(self) -> MessagePlaces:
@@ -45,7 +46,9 @@ class StoredTurn:
 
     def fates(self, at: int) -> dict[str, str]:
         """What became of each message in a turn, by the turn's place."""
-        return recorded_fates(self.places, self.turns[at])
+        if at not in self._fates:
+            self._fates[at] = recorded_fates(self.places, self.turns[at])
+        return self._fates[at]
 
     @property
     def row(self) -> TurnRow:

@@ -63,7 +63,7 @@ class Stamp(NamedTuple):
             raise faults.damaged(server, "a stamp") from None
         stamp = cls(page, write, lines, version, epoch, bool(is_deleted))
         # Any other text of it is never what a write compares with: whoever writes would wait for ever.
-        if stamp.encode() != text or max(map(abs, stamp[2:5])) > _MOST or min(stamp[2:5]) < 0:
+        if stamp.encode() != text or not all(0 <= n <= _MOST for n in (lines, version, epoch)):
             raise faults.damaged(server, "a stamp")
         return stamp
 
