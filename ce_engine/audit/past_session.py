@@ -381,13 +381,13 @@ def before_in_lane(turns: Sequence[TurnRow], at: int) -> int | None:
 
     The first of its kind follows any; helpers' calls, of which nothing is archived, come in between.
     """
-    lane, is_ours = turns[at].lane, _is_ours(turns[at])
+    lane, is_ours = turns[at].lane, leaves_history(turns[at])
     earlier = [n for n in range(at) if turns[n].lane == lane and turns[n].purpose == "chat"]
-    alike = (n for n in reversed(earlier) if _is_ours(turns[n]) == is_ours)
+    alike = (n for n in reversed(earlier) if leaves_history(turns[n]) == is_ours)
     return next(alike, earlier[-1] if earlier else None)
 
 
-def _is_ours(row: TurnRow) -> bool:
+def leaves_history(row: TurnRow) -> bool:
     """Whether a turn's app left its history to us."""
     archive = row.report.get("extra", {}).get("replay") or {}
     return bool(archive.get("bring")) and not archive.get("closed")

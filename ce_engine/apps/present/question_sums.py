@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ce_engine.apps.present.cost_lines import SessionCosts
@@ -42,22 +41,14 @@ def question_sums(spent: SessionCosts, questions: Questions) -> list[QuestionSum
     for place, number in enumerate(questions.numbers):
         places.setdefault(number, []).append(place)
     is_told = all(has_usage(call) for call in spent.calls[: len(questions.numbers)] if call.sent)
-    own_count = {place: cost.sent for place, cost in enumerate(spent.costs.calls)}
-    inputs = spent.bill.inputs if is_told else own_count
-    sums = [_sum(number, own, spent, inputs, is_told=is_told) for number, own in places.items()]
+    sums = [_sum(number, own, spent, is_told=is_told) for number, own in places.items()]
     return sorted(sums, key=lambda each: -each.cost)
 
 
-def _sum(
-    number: int,
-    places: list[int],
-    spent: SessionCosts,
-    inputs: Mapping[int, float],
-    *,
-    is_told: bool,
-) -> QuestionSum:
+def _sum(number: int, places: list[int], spent: SessionCosts, *, is_told: bool) -> QuestionSum:
     calls, numbers = [spent.calls[place] for place in places], [spent.turns[n] for n in places]
-    answers = sum(spent.costs.calls[place].answer for place in places)
+    costs, bill = [spent.costs.calls[place] for place in places], spent.bill.inputs
+    inputs = [bill.get(place, 0.0) for place in places] if is_told else [c.sent for c in costs]
     told_cached = [call.cached for call in calls if call.cached is not None]
     return QuestionSum(
         number,
@@ -65,7 +56,7 @@ def _sum(
         len(calls),
         sum((call.prompt or 0) if is_told else call.sent for call in calls),
         sum(told_cached) if told_cached else None,
-        sum(inputs.get(place, 0.0) for place in places) + answers,
+        sum(inputs) + sum(cost.answer for cost in costs),
     )
 
 

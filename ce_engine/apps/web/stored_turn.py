@@ -13,6 +13,7 @@ from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
 from ce_engine.apps.present.vocabulary import replay_words
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.past_session import leaves_history
 from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.recorded_choice import RecordedChoice, recorded_choice, recorded_fates
 from ce_engine.audit.replay import find_turn
@@ -75,8 +76,7 @@ def _archive(row: TurnRow) -> Mapping[str, Any]:
 
 def reads_back(row: TurnRow) -> bool:
     """Whether a turn's host keeps no history itself: the engine brings it, from memory or from the store."""
-    archive = _archive(row)
-    return bool(archive.get("by_hand") or (archive.get("bring") and not archive.get("closed")))
+    return bool(_archive(row).get("by_hand")) or leaves_history(row)
 
 
 async def stored_turn(
