@@ -12,6 +12,7 @@ from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.text.redaction.placeholders import PLACEHOLDER
+from ce_engine.text.relevance.terms import term_set, word_set
 from ce_engine.text.written_numbers import WrittenNumber, number_forms, written_numbers
 
 
@@ -31,7 +32,8 @@ class UnsupportedNumber:
 
     Attributes:
         text: as the answer has it.
-        message_id: the newest earlier message that has it, and did not go out; `""` of none.
+        message_id: an earlier message that has it, and did not go out; `""` of none. Of several the one in which most of the
+            words beside it are those of the answer, of equals the newest: fourteen days are not fourteen o'clock.
         may_be_hidden: what went out is stored masked in part, or went out summed up: it may have stood in that.
     """
 
@@ -75,17 +77,30 @@ def unsupported_numbers(
         if not missing:
             return []
     found = {number.text: UnsupportedNumber(number.text, "", is_hidden) for number in missing}
-    others = (m for m in reversed(earlier[-MOST_LOOKED_AT:]) if m.message_id not in shown)
-    for message in others:
-        left = _without(missing, _text(message))
-        for number in missing:
-            if number not in left:
-                found[number.text] = replace(
-                    found[number.text], message_id=message.message_id or ""
-                )
-        if not (missing := left):
-            break
+    others = [m for m in reversed(earlier[-MOST_LOOKED_AT:]) if m.message_id not in shown]
+    for text, message in _likeliest(missing, others).items():
+        found[text] = replace(found[text], message_id=message.message_id or "")
     return [*found.values()]
+
+
+def _likeliest(
+    numbers: Sequence[WrittenNumber], newest_first: Iterable[Message]
+) -> dict[str, Message]:
+    """Of each number the message that is most likely to speak of the same, by the words beside it."""
+    own_terms = {number.text: term_set(word_set(number.around)) for number in numbers}
+    likeliest: dict[str, tuple[int, Message]] = {}
+    for message in newest_first:
+        text = _text(message)
+        forms = number_forms(text)
+        for number in numbers:
+            if not number.stands_in(forms):
+                continue
+            alike = (each for each in written_numbers(text) if number.forms & each.forms)
+            terms = term_set(word_set(" ".join(each.around for each in alike)))
+            shared = len(terms & own_terms[number.text])
+            if number.text not in likeliest or shared > likeliest[number.text][0]:
+                likeliest[number.text] = shared, message
+    return {text: message for text, (_, message) in likeliest.items()}
 
 
 def _numbers(text: str) -> list[WrittenNumber]:

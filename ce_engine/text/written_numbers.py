@@ -6,12 +6,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 
 from ce_engine.text.overlap import UNSPACED
 from ce_engine.text.written_dates import NO_YEAR, dated_places
 
+
+AROUND = 40
+"""Characters on either side of a number that tell what it is of."""
 
 MAX_CHARS = 200_000
 """Of a text that are looked at."""
@@ -38,11 +41,13 @@ class WrittenNumber:
         text: as it is written there.
         forms: in each of which it may be compared: `1.184` may be a thousand, or one.
         parts: what stands for it, where a text has all of it: each of `12-15` and of `3 214`, and a date without its year.
+        around: the text beside it and itself, in small letters.
     """
 
     text: str
     forms: frozenset[str]
     parts: tuple[str, ...] = ()
+    around: str = field(default="", compare=False)
 
     @property
     def digits(self) -> int:
@@ -66,7 +71,11 @@ def written_numbers(text: str) -> list[WrittenNumber]:
     found += _items("".join(rest))
     is_aligned = len(shown) == len(plain)
     return [
-        WrittenNumber((shown if is_aligned else plain)[begin:end], *forms)
+        WrittenNumber(
+            (shown if is_aligned else plain)[begin:end],
+            *forms,
+            plain[max(0, begin - AROUND) : end + AROUND],
+        )
         for (begin, end), forms in sorted(found, key=lambda each: each[0])
     ]
 

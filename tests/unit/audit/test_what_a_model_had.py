@@ -150,6 +150,19 @@ def test_a_number_of_what_did_not_go_out_is_told_with_its_message(engine: Contex
     }
 
 
+def test_of_two_messages_with_a_number_that_did_not_go_out_the_one_of_the_same_matter_is_named(
+    engine: ContextEngine,
+) -> None:
+    ward = Ward(engine, 400)
+    sheet = "Laboratory: repeat after 14 days without carprofen."
+    ward.ask(sheet, "Noted.")
+    ward.ask("The carprofen is delivered today between 14 and 16.", "Good.")
+    small_talk(ward, 14)
+    ward.ask("And his liver?", "The laboratory wants him back after 14 days.")
+    assert " 14 " not in ward.inputs[-1]
+    assert unsupported(ward, len(ward.inputs)) == {"14": sheet}
+
+
 def test_of_very_many_numbers_the_first_are_looked_for(engine: ContextEngine) -> None:
     ward = Ward(engine, 9000)
     numbers = [f"{n}.25" for n in range(100, 400)]
