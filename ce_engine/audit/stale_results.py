@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, QUOTED_PART
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces
+from ce_engine.audit.places.whereabouts import Whereabouts
 from ce_engine.audit.repeated_calls import FAILED, CallResult, RepeatedCall, repeated_calls
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.enums import Role
@@ -58,6 +60,35 @@ def stale_results(
     return stale
 
 
+def stale_turns(call: RepeatedCall, places: Mapping[str, Whereabouts]) -> set[int]:
+    """The turns in which an older result of a call stood before the model, though the newest one before them says something else.
+
+    Args:
+        call: that was made again.
+        places: where its results went, by the ids of the evidence (`evidence_whereabouts`).
+    """
+    newest = [
+        (each.turn, each.says) for each in call.results if each.turn and each.says is not None
+    ]
+    newest.sort(key=lambda each: each[0])
+    stale = set[int]()
+    for older in call.results:
+        where = places.get(older.evidence_id or "")
+        if where is None or (older.says is None and older.outcome != FAILED):
+            continue
+        for turn in _turns_with(where):
+            at = bisect_left(newest, turn, key=lambda each: each[0])
+            if at and newest[at - 1][0] > (older.turn or 0) and newest[at - 1][1] != older.says:
+                stale.add(turn)
+    return stale
+
+
+def _turns_with(where: Whereabouts) -> Iterator[int]:
+    for stay in where.stays:
+        for first, last in stay.stretches if stay.fate != LEFT_OUT else ():
+            yield from range(first, last + 1)
+
+
 def _message_ids(document: SessionDocument) -> dict[str, list[str]]:
     """The ids of the messages of results, by that of the evidence that each is stored as."""
     ids = dict[str, list[str]]()
@@ -102,4 +133,4 @@ def _newest(
     return None
 
 
-__all__ = ["NewerResult", "stale_results"]
+__all__ = ["NewerResult", "stale_results", "stale_turns"]

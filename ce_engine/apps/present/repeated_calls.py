@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments
+from ce_engine.audit.places.whereabouts import Whereabouts, evidence_whereabouts, stretches_of
 from ce_engine.audit.repeated_calls import (
     FAILED,
     FIRST,
@@ -18,6 +19,7 @@ from ce_engine.audit.repeated_calls import (
     RepeatedCall,
     repeated_calls,
 )
+from ce_engine.audit.stale_results import stale_turns
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 
@@ -44,11 +46,13 @@ class CallLine:
 
     Attributes:
         more: times that are not named.
+        stale: stretches of turns in which an older result stood before the model, though a newer one says something else.
     """
 
     call: str
     times: Sequence[tuple[int | None, str | None, str]]
     more: int
+    stale: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,14 @@ class CallLines:
     @classmethod
     def of(cls, document: SessionDocument, turns: Sequence[TurnRow], say: Say) -> CallLines:
         calls = sorted(repeated_calls(document, turns), key=lambda call: not call.has_other)
-        lines = [_line(call, say) for call in calls[:MOST_LINES]]
+        calls_told = calls[:MOST_LINES]
+        ids = {each.evidence_id or "" for call in calls_told for each in call.results}
+        places = evidence_whereabouts(ids, document, turns) if ids else {}
+        lines = [_line(call, places, say) for call in calls_told]
         return cls(lines, len(calls), any(call.has_other for call in calls))
 
 
-def _line(call: RepeatedCall, say: Say) -> CallLine:
+def _line(call: RepeatedCall, places: Mapping[str, Whereabouts], say: Say) -> CallLine:
     times = [
         (each.turn, each.evidence_id, say(OUTCOMES[each.outcome]))
         for each in call.results[:MOST_TIMES]
@@ -78,7 +85,8 @@ def _line(call: RepeatedCall, say: Say) -> CallLine:
     if call.results[0].outcome == FIRST:  # which needs no words
         times[0] = (*times[0][:2], "")
     words = line(f"{call.tool}({arguments(dict(call.args))})", CALL_CHARS)
-    return CallLine(words, times, len(call.results) - len(times))
+    stale = stretches_of(stale_turns(call, places))
+    return CallLine(words, times, len(call.results) - len(times), stale)
 
 
 def other_times(

@@ -9,10 +9,11 @@ import pytest
 from ce_engine import CharBasedEstimator, ContextEngine, MemoryStore, create_context_engine
 from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.recorded_choice import recorded_fates
+from ce_engine.audit.places.whereabouts import evidence_whereabouts
 from ce_engine.audit.repeated_calls import FAILED, FIRST, OTHER, SAME, UNKNOWN, repeated_calls
-from ce_engine.audit.stale_results import stale_results
+from ce_engine.audit.stale_results import stale_results, stale_turns
 from ce_engine.schema.enums import Role
-from tests.hosts.ward_host import PATIENT, RECORD, SECOND, STOCK, Ward, stock_of
+from tests.hosts.ward_host import PATIENT, RECORD, SECOND, STOCK, Ward, small_talk, stock_of
 
 
 @pytest.fixture
@@ -178,6 +179,27 @@ def test_a_quoted_result_is_older_than_one_that_is_not_there(engine: ContextEngi
             assert (fate != "left_out") == ("7 left" in sent), turn
             seen.add(fate)
     assert {"left_out", "sent"} <= seen
+
+
+@pytest.mark.parametrize("tokens", [600, 5000])
+def test_the_turns_of_a_call_are_those_that_have_an_older_result(
+    engine: ContextEngine, tokens: int
+) -> None:
+    ward = Ward(engine, tokens)
+    for text, is_error in (
+        ("no answer", True),
+        ("4 packs", False),
+        ("3 packs", False),
+        ("4 packs", False),
+    ):
+        ward.look_up("Stock?", "stock", text, "So many.", args=STOCK, error=is_error)
+        small_talk(ward, 3)
+    document, turns = ward.stored()
+    [call] = repeated_calls(document, turns)
+    places = evidence_whereabouts(document.evidences, document, turns)
+    one_by_one = {turn for turn in range(1, len(turns) + 1) if stale_in(ward, turn)}
+    assert stale_turns(call, places) == one_by_one
+    assert one_by_one
 
 
 def test_patients_of_other_arguments_have_results_of_their_own(engine: ContextEngine) -> None:
