@@ -1,10 +1,10 @@
-"""Which rules of an owner went out in which turns, and with which text: the archive has MACs of them, and no text (A-21)."""
+"""Which rules of an owner went out in which turns, and with which text: archives have MACs of them, and texts where an app wants it (A-21)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ce_engine.prepare.blocks.material import RULES, Material
 from ce_engine.schema.enums import Priority
@@ -22,6 +22,18 @@ GONE = frozenset({CHANGED, UNSET})
 
 NOW, EARLIER = "now", "earlier"
 """Stand for the text that a rule has now, and for one that it had before, where no MAC tells."""
+
+
+class RuleText(NamedTuple):
+    """The text that a rule had in a turn.
+
+    Attributes:
+        name: `NOW`, `EARLIER`, or the MAC that tells it from others.
+        text: `""` where it is not there any more.
+    """
+
+    name: str
+    text: str = ""
 
 
 def is_rule(name: str) -> bool:
@@ -53,15 +65,17 @@ def rule_of_then(
 
 def rules_sent(
     turns: Sequence[TurnRow], rules: Iterable[Constraint], key: Fingerprinter | None
-) -> dict[str, dict[int, str]]:
-    """By the id of each rule the turns that had it, from 1, and what tells its text there: `NOW`, or that of no rule now.
+) -> dict[str, dict[int, RuleText]]:
+    """By the id of each rule the turns that had it, from 1, with the text that it had there.
+
+    A text that was changed since is there where the turn's archive has it (`store_contexts`), and its rule is not deleted.
 
     Args:
         turns: of a session.
         rules: as they are set now.
         key: by which the session's MACs were made; `None` where it is not there, and only times tell.
     """
-    texts_of: dict[str, dict[int, str]] = {}
+    texts_of: dict[str, dict[int, RuleText]] = {}
     rules_by_id = {rule.constraint_id: rule for rule in rules}
     macs = (
         {name: _macs(rule, key) for name, rule in rules_by_id.items()} if key is not None else None
@@ -71,11 +85,11 @@ def rules_sent(
         for name, mac in _had(row, rules_by_id.values()):
             if name in left:
                 continue
-            rule, text = rules_by_id.get(name.removeprefix(RULE)), mac or EARLIER
+            rule, text = rules_by_id.get(name.removeprefix(RULE)), RuleText(mac or EARLIER)
             if rule is not None:
                 by_time = row.opened_at >= rule.updated_at
                 is_now = mac in macs[rule.constraint_id] if macs and mac else by_time
-                text = NOW if is_now else text
+                text = RuleText(NOW, rule.text) if is_now else _archived(row, rule, mac, key)
             texts_of.setdefault(name, {})[number] = text
     return texts_of
 
@@ -86,19 +100,34 @@ def _macs(rule: Constraint, key: Fingerprinter) -> frozenset[str]:
     return frozenset(material_mac(key, replace(now, priority=priority)) for priority in Priority)
 
 
+def _archived(row: TurnRow, rule: Constraint, mac: str, key: Fingerprinter | None) -> RuleText:
+    """The text that a rule had, as far as the turn's archive has it, and it is what went out."""
+    contexts = (_archive(row) or {}).get("contexts")
+    context = contexts.get(f"{RULE}{rule.constraint_id}") if isinstance(contexts, Mapping) else None
+    text = context.get("text") if isinstance(context, Mapping) else None
+    if isinstance(text, str) and mac and key is not None:
+        then = rule.model_copy(update={"text": text})
+        return RuleText(mac, text if mac in _macs(then, key) else "")
+    return RuleText(mac or EARLIER)
+
+
 def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]:
     """The rules that a turn was given, with their MACs; of one without an archive those that were set by then."""
-    report = row.report
-    extra = report.get("extra")
-    archive = extra.get("replay") if isinstance(extra, Mapping) else None
-    if isinstance(archive, Mapping):
+    archive = _archive(row)
+    if archive is not None:
         yield from ((name, mac) for name, mac in _materials(archive) if is_rule(name))
         return
-    token_counts = report.get("payload_tokens")
+    token_counts = row.report.get("payload_tokens")
     if isinstance(token_counts, Mapping) and token_counts.get("rules"):
         yield from (
             (f"{RULE}{r.constraint_id}", "") for r in rules if row.opened_at >= r.created_at
         )
+
+
+def _archive(row: TurnRow) -> Mapping[str, Any] | None:
+    extra = row.report.get("extra")
+    archive = extra.get("replay") if isinstance(extra, Mapping) else None
+    return archive if isinstance(archive, Mapping) else None
 
 
 def _materials(archive: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

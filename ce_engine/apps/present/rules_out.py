@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.vocabulary import word
-from ce_engine.audit.rules_sent import EARLIER, GONE, NOW, rules_sent
+from ce_engine.audit.rules_sent import EARLIER, GONE, NOW, RuleText, rules_sent
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import BroughtIn
 from ce_engine.schema.rows import TurnRow
@@ -23,12 +23,12 @@ class RuleOut:
     Attributes:
         id: as decisions name it.
         rule: as it is set now; `None` of one that is not any more.
-        texts: by the turns that had it, from 1, what tells its text there: `NOW` is that of `rule`.
+        texts: by the turns that had it, from 1, its text there: that of `NOW` is the one of `rule`.
     """
 
     id: str
     rule: Constraint | None
-    texts: Mapping[int, str]
+    texts: Mapping[int, RuleText]
 
     @property
     def is_gone(self) -> bool:
@@ -38,23 +38,32 @@ class RuleOut:
     @property
     def lost_turns(self) -> list[int]:
         """The turns in which it went out with another text, which is not there any more."""
-        return [turn for turn, text in self.texts.items() if text != NOW]
+        return [turn for turn in self.texts if not self.text_in(turn)]
+
+    @property
+    def turns_by_text(self) -> dict[str, list[int]]:
+        """The turns in which it went out with each of its texts that are there, in the order of the turns."""
+        turns = dict[str, list[int]]()
+        for turn in self.texts:
+            if text := self.text_in(turn):
+                turns.setdefault(text, []).append(turn)
+        return turns
+
+    @property
+    def earlier_turns(self) -> dict[str, list[int]]:
+        """The same of the texts that it had before."""
+        now = self.rule.text if self.rule is not None else ""
+        return {text: turns for text, turns in self.turns_by_text.items() if text != now}
 
     @property
     def changes(self) -> list[int]:
         """The turns in which it went out with another text than before, as far as its texts can be told apart."""
-        known = {turn: text for turn, text in self.texts.items() if text != EARLIER}
+        known = {turn: text.name for turn, text in self.texts.items() if text.name != EARLIER}
         return [turn for before, turn in pairwise(known) if known[before] != known[turn]]
 
     def text_in(self, turn: int) -> str:
         """Its text in a turn, by its number; `""` where it is not there any more, or did not go out."""
-        is_now = self.rule is not None and self.texts.get(turn) == NOW
-        return self.rule.text if self.rule is not None and is_now else ""
-
-    @property
-    def since(self) -> int:
-        """The first turn that had it as it is set now, else that had it at all."""
-        return next((turn for turn, text in self.texts.items() if text == NOW), min(self.texts))
+        return self.texts[turn].text if turn in self.texts else ""
 
     def words(
         self, user: str, say: Say = ENGLISH, turn: int | None = None, *, dated: bool = False
@@ -79,9 +88,9 @@ class RuleOut:
     def _changes(self, say: Say, turn: int | None) -> Iterator[str]:
         """Since when its text is what is shown, and when it was changed or deleted."""
         turns, after = [*self.texts], None
-        now = [n for n in turns if self.texts[n] == NOW]
+        now = [n for n in turns if self.texts[n].name == NOW]
         if at := turn if turn in self.texts else now[-1] if now else None:
-            others = [n for n in turns if self.texts[n] != self.texts[at]]
+            others = [n for n in turns if self.texts[n].name != self.texts[at].name]
             if before := [n for n in others if n < at]:
                 begun = next(n for n in turns if n > before[-1])
                 yield say("with this text since turn {turn}", turn=begun)
@@ -89,7 +98,7 @@ class RuleOut:
                 yield say("changed in turn {turn}", turn=after)
         if self.rule is None:
             yield say("deleted after turn {turn}", turn=turns[-1])
-        elif not after and self.texts[turns[-1]] != NOW:
+        elif not after and self.texts[turns[-1]].name != NOW:
             yield say("changed after turn {turn}", turn=turns[-1])
 
     def loss_notice(self, say: Say = ENGLISH) -> str:

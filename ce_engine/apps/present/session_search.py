@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.rules_out import RuleOut
-from ce_engine.audit.rules_sent import NOW
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
@@ -79,12 +78,13 @@ def search(
     Whatever the case of its letters is.
     """
     needle, hits = text.casefold(), list[Hit]()
-    first = _first_turns(document, turns) | {rule.id: rule.since for rule in rules}
+    first = _first_turns(document, turns)
     for rule in rules:
         # Found is what went out: no text of a rule that was changed after its last call.
-        texts = (rule.rule.text,) if rule.rule and NOW in rule.texts.values() else ()
-        if (place := _best(texts, needle)) is not None:
-            hits.append(_hit("rule", rule.id, "", [place], len(text), first))
+        for content, numbers in rule.turns_by_text.items():
+            if (place := _best((content,), needle)) is not None:
+                turn = {rule.id: numbers[0]}
+                hits.append(_hit("rule", rule.id, "", [place], len(text), turn))
     for message in document.session.messages:
         origin = message.author.id if message.author else message.role.value
         if message.message_id and (places := _places(message, needle)):

@@ -292,10 +292,15 @@ def _by_question(spent: SessionCosts, questions: Questions) -> dict[str, Any]:
 
 
 def _rules(rules: Sequence[RuleOut], scope: Scope, say: Say) -> dict[str, Any]:
-    """The rules that went out: each in words, with the turns that had another text; and when one was changed."""
+    """The rules that went out: each in words, with the turns that had another text, where it is there with it; and when one was changed."""
     return {
         "rules": [
-            (rule.rule, rule.words(scope.user_id, say), stretches_of(rule.lost_turns))
+            (
+                rule.rule,
+                rule.words(scope.user_id, say),
+                [(text, stretches_of(turns)) for text, turns in rule.earlier_turns.items()],
+                stretches_of(rule.lost_turns),
+            )
             for rule in rules
         ],
         "rule_changes": stretches_of({turn for rule in rules for turn in rule.changes}),
@@ -340,7 +345,11 @@ async def find(request: Request) -> Response:
         if hits is not None and document is not None
         else {}
     )
-    rule_words = {rule.id: rule.words(scope.user_id, say) for rule in rules}
+    rule_words = {
+        (rule.id, numbers[0]): rule.words(scope.user_id, say, numbers[0])
+        for rule in rules
+        for numbers in rule.turns_by_text.values()
+    }
     lost_texts = [words for rule in rules if (words := rule.loss_notice(say))]
     answer = page(
         request,

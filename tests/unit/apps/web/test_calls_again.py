@@ -76,11 +76,15 @@ def test_a_card_names_each_call_with_its_turns_and_what_came_of_it(
     assert texts(card, "summary") == ["called again 3 tool calls with the same arguments"]
     lines = [plain(each) for each in re.findall(r"<li>(.*?)</li>", card, re.DOTALL)]
     assert lines == [
-        "stock(item='&lt;b&gt;IT-88&lt;/b&gt;') : turn 5 · turn 11 something else "
-        "an older result went out after a newer one: 12 – 16",
+        (
+            "stock(item='&lt;b&gt;IT-88&lt;/b&gt;') : turn 5 · turn 11 something else "
+            "an older result went out after a newer one: 12 – 16"
+        ),
         "record(patient_id='P-1') : turn 1 · turn 7 the same",
-        "cover(policy='PAW-44') : turn 3 failed · turn 9 the first result · turn 13 the same "
-        "an older result went out after a newer one: 10 – 16",
+        (
+            "cover(policy='PAW-44') : turn 3 failed · turn 9 the first result · turn 13 the same "
+            "an older result went out after a newer one: 10 – 16"
+        ),
     ]
     hrefs = [unescape(href) for href in re.findall(r'href="([^"]*)"', card)]
     first, second = result_ids(ward, "record")

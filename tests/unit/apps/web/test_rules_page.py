@@ -6,11 +6,19 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine import (
+    BudgetConfig,
+    ObservabilityConfig,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+)
 from ce_engine.testing.host import HostApp, system
 from tests.hosts.cli_host import ce, url_of
 from tests.unit.apps.web.visiting import plain, turn_of, visit
@@ -199,3 +207,33 @@ def test_the_page_of_a_session_says_which_turns_had_a_text_that_is_not_kept(
     assert "Quote amounts in euros with VAT." in part
     assert "with another text, which is not kept: 2 – 3" in part
     assert part.count("another text") == 1
+
+
+def test_an_app_that_keeps_what_it_put_in_has_the_text_of_then_until_the_rule_is_deleted(
+    tmp_path: Path,
+) -> None:
+    found = url_of(tmp_path / "ce.db")
+    config = RuntimeConfig(observability=ObservabilityConfig(store_contexts=True))
+    engine = create_context_engine(found, config=config, clock=Steps())
+    engine.sync.check()
+    app, rules = HostApp(engine, CHANGED, [system("You help.")]), engine.sync.constraints
+    euros = rules.create(CHANGED, "Quote amounts in euros only.")
+    for text in ("Quote amounts in euros with VAT.", "Quote no amounts."):
+        app.ask("What does tea cost?", "Nine.")
+        app.ask("And milk?", "Four.")
+        rules.update(CHANGED, euros.constraint_id, text=text)
+    app.ask("And salt?", "Two.")
+    engine.sync.flush()
+    with visit(found) as client:
+        html = client.get("/session/costs", params=SHOP).text
+        part = plain(html.split('class="rules"')[1].split("</details>")[0])
+        assert "one was changed: 3 , 5" in part
+        assert "with this text: 1 – 2 Quote amounts in euros only." in part
+        assert "with this text: 3 – 4 Quote amounts in euros with VAT." in part
+        assert "not kept" not in part
+        found_text = plain(client.get("/session/find", params={**SHOP, "find": "with VAT"}).text)
+        assert "rule · turn 3 · must · user mara" in found_text
+        rules.delete(CHANGED, euros.constraint_id)
+        found_text = plain(client.get("/session/find", params={**SHOP, "find": "with VAT"}).text)
+        assert "no rule of this session has it" in found_text or "not there" in found_text
+    engine.sync.close()
