@@ -117,7 +117,7 @@ def _fates(
 ) -> list[tuple[str, str, str, int, int]]:
     """The decisions on what is wanted; those side by side and alike as one, as they are stored.
 
-    What a message of the list that is left out would have cost is not compared: masked, it may cost more or less.
+    What is left out is compared without its tokens: masked, it may cost more or less.
     """
     fates: list[tuple[str, str, str, int, int]] = []
     for decision in decisions:
@@ -125,7 +125,7 @@ def _fates(
         if not is_wanted(name):
             continue
         count, tokens = decision.get("count", 1), decision.get("token_estimate", 0)
-        if fate[0] == "dropped" and not _is_looked_at(name):
+        if fate[0] == "dropped":
             tokens = 0
         if fates and fates[-1][1:3] == fate:
             first, _, _, more, others = fates.pop()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import EvidenceRow, MessageRow
+from ce_engine.sessions.repeated_results import RepeatedResults
 from ce_engine.text.relevance.meaning import Meaning
 from ce_engine.text.relevance.quoted_phrases import gain, quotes
 from ce_engine.text.relevance.relevance import LexicalIndex
@@ -34,6 +35,7 @@ class SessionIndex:
         self.document_ids: list[str] = []
         self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._indexed = self._indexed_documents = 0
+        self.repeated = RepeatedResults()
         self.unread = 0
         """Characters that the next search reads for the first time."""
 

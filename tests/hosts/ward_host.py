@@ -112,7 +112,10 @@ SECOND = 12
 
 
 def stock_of(engine: ContextEngine) -> Ward:
-    """A stock is looked up, and again: much later a question brings the first result back, and not the second."""
+    """A stock is looked up, and again: the first result stands quoted when the second is there, and when it is left out.
+
+    Much later a question that has the first one's words brings the second back.
+    """
     ward = Ward(engine, 500)
     paper = {"name": "carprofen tablets", "supplier": "Vetpharm Nord", "count": 31}
     ward.look_up("How many are there?", "stock", json.dumps(paper), "So many.", args=STOCK)

@@ -163,16 +163,15 @@ class Recall:
 
     def _recalled(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
         self.query, self.sent = query, sorted(sent)
-        candidates = [
-            self._entry(n, score)
-            for n, score in self.view.search_messages(
-                query,
-                most,
-                lambda n: n in sent or not self._may_return(n),
-                range(self._before(sent)),
-                self.vectors,
-            )
-        ]
+        matches = self.view.search_messages(
+            query,
+            most,
+            lambda n: n in sent or not self._may_return(n),
+            range(self._before(sent)),
+            self.vectors,
+        )
+        scores = self._newest_first(matches, sent)
+        candidates = [self._entry(n, score) for n, score in scores.items()]
         documents = self.view.search_documents(query, most, self.vectors)
         if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
             hits = {evidence_id for evidence_id, _ in documents}
@@ -191,6 +190,38 @@ class Recall:
             if was_here and evidence_id not in present and self._may_read(row):
                 candidates.append(document(self.view, evidence_id, score))
         return sorted(candidates, key=lambda candidate: -candidate.score)
+
+    def _newest_first(
+        self, matches: Sequence[tuple[int, float]], sent: frozenset[int]
+    ) -> dict[int, float]:
+        """The scores of entries: of a call that was made again the newest result comes before an older one.
+
+        Nobody could tell by their words which of them holds. A failure that a result followed does not come at all.
+        """
+        scores = dict(matches)
+        for n, score in matches:
+            newest = self._newest_result(n)
+            if newest is None:
+                continue
+            if self._has_failed(n):
+                del scores[n]
+            if newest not in sent and scores.get(newest, 0.0) <= score:
+                scores[newest] = math.nextafter(score, math.inf)
+        return scores
+
+    def _newest_result(self, n: int) -> int | None:
+        """The newest result of an entry's call, where it is another one than the entry's."""
+        rows = self.view.rows
+        if rows[n].message.role is not Role.TOOL:
+            return None
+        for later in reversed(self.view.repeated.later(n, rows)):
+            content = rows[later].message.content
+            if content and not self._has_failed(later) and self._may_return(later):
+                return None if content == rows[n].message.content else later
+        return None
+
+    def _has_failed(self, n: int) -> bool:
+        return self.view.rows[n].message.status == "error"
 
     def _may_return(self, n: int) -> bool:
         """Whether an entry may be brought in where it does not go out; found out once."""
@@ -227,7 +258,8 @@ class Recall:
             if self.view.rows[n].withheld or not self.may_recall(n):
                 continue
             if message.role is Role.TOOL and message.content and n not in sent:
-                results += [] if self._is_broken_off(n) else [entry(self.view, n, 0.0)]
+                is_over = self._is_broken_off(n) or self._newest_result(n) is not None
+                results += [] if is_over else [entry(self.view, n, 0.0)]
             if message.tool_calls:
                 own = {word for call in message.tool_calls for word in words_in(call.args)}
                 rankings += map(partial(_ranked, words=later_words - own), results)
