@@ -483,8 +483,10 @@ class _Assembly:
             exact_matches, worth_adding(candidates, self._pinned, nearest, self.policy.near, query)
         )
         if exact_matches:  # it says the same in no other words: what is free is there for it
-            cost = cost_together(exact_matches, self.sources, self.config.locale)
-            left = max(left, min(self.free, cost))
+            left = max(left, min(self.free, self._cost(exact_matches)))
+        elif near and self._begins and (answer := self._answer(near, query, sent_entries)):
+            near = with_first([answer], near)
+            left = max(left, self._cost([answer]))
         least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
         nomination = self._nominate(near, query, least, is_bought=True)
         may = talks and not (stands and nomination.missed)
@@ -496,6 +498,21 @@ class _Assembly:
             nomination.missed = False  # for what may be needed, nothing gives way
         nomination.decisions += self._no_nearer(candidates, near, query)
         return nomination
+
+    def _answer(
+        self, near: Sequence[Candidate], query: str, sent_entries: frozenset[int]
+    ) -> Candidate | None:
+        """What is nearest to an agent's question that goes back, where it leaves most of what is free.
+
+        Who lacks the very thing that is asked for has no use for the room that is kept for the next steps.
+        """
+        answer = best(near)
+        if self._cost([answer]) > self.free * self.policy.answer:
+            return None
+        return answer if self._goes_back(near, query, sent_entries) else None
+
+    def _cost(self, candidates: Sequence[Candidate]) -> int:
+        return cost_together(candidates, self.sources, self.config.locale)
 
     def _no_nearer(
         self, candidates: Sequence[Candidate], near: Sequence[Candidate], query: str

@@ -19,6 +19,7 @@ class CutPolicy:
         free: share of the room that a cut leaves free which goes on where the one before ended.
         lossless: share of the room that must be free where nothing but the forms of results changes.
         share: share of the room that a new question may take for what it needs, whatever else is there.
+        answer: of the room that is free, what the nearest piece of a question that goes back may take beyond that.
         may_go_back: of the score of the nearest of the newest messages, what another one needs so that a question may
             go back to it.
         filled: of the room that is free, what such a question may take.
@@ -36,6 +37,7 @@ class CutPolicy:
     free: float = 0.0
     lossless: float = 0.0
     share: float = 1.0
+    answer: float = 0.0
     may_go_back: float = 0.75
     filled: float = 0.75
     refilled: float = 0.5
@@ -57,6 +59,7 @@ TOOLS = CutPolicy(
     free=0.25,
     lossless=0.4,
     share=0.1,
+    answer=0.5,
     near=1.2,
 )
 """An agent with tools: many calls a question, all behind the same prefix. What is cut comes back as values, for later
