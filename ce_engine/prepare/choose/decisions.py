@@ -21,7 +21,7 @@ def decisions(
     Args:
         out: what the stages made of a line.
         pinned: groups that stay for what stands before them, by their anchors.
-        cost: tokens of a group as it goes out, by position.
+        cost: tokens of a group as it goes out, by position; of one that is left out counts what it would take by itself.
     """
     line, shorter = out.line, out.shorter
     fates = [_fate(out, position, pinned) for position in range(len(line.groups))]
@@ -33,7 +33,7 @@ def decisions(
                 action="dropped",
                 reason="below_cut",
                 count=below.groups,
-                token_estimate=below.tokens,
+                token_estimate=below.alone,
             )
         )
     for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
@@ -43,7 +43,10 @@ def decisions(
             action=action,
             reason=reason,
             count=len(positions),
-            token_estimate=sum(map(cost, positions)),
+            token_estimate=sum(
+                sum(map(out.alone_of, line.groups[n].items)) if action == "dropped" else cost(n)
+                for n in positions
+            ),
         )
         if prune_decisions and (prune_decisions[-1].action, prune_decisions[-1].reason) == (
             action,
