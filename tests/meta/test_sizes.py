@@ -16,11 +16,11 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12120,
+    "ce_engine/apps": 12135,
     "ce_engine/audit": 5560,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 5190,
+    "ce_engine/prepare": 5215,
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
     "ce_engine/sessions": 1785,

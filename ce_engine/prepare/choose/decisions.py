@@ -43,10 +43,7 @@ def decisions(
             action=action,
             reason=reason,
             count=len(positions),
-            token_estimate=sum(
-                sum(map(out.alone_of, line.groups[n].items)) if action == "dropped" else cost(n)
-                for n in positions
-            ),
+            token_estimate=sum(map(_alone(out) if action == "dropped" else cost, positions)),
         )
         if prune_decisions and (prune_decisions[-1].action, prune_decisions[-1].reason) == (
             action,
@@ -63,6 +60,11 @@ def decisions(
     )
     prune_decisions += (_make_decision(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return prune_decisions
+
+
+def _alone(out: Outcome) -> Callable[[int], int]:
+    """What tells the tokens that a group's messages would take, each by itself, by position."""
+    return lambda position: sum(map(out.alone_of, out.line.groups[position].items))
 
 
 def _make_decision(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:
