@@ -384,6 +384,7 @@ def test_what_is_left_out_is_told_with_what_it_would_take_by_itself(
     talk.prepared()
     whole = engine.sync.replay(SCOPE).sent.parts[-1].tokens
     talk.ask("And once more? 再一次？")
+    orders: list[int] = []
     for n in range(8):
         talk.tool(ORDER)
         talk.tool(f"page {n}: 一些内容 " * 30, "read", page=n)
