@@ -85,6 +85,7 @@ class BelowCut:
         anchor: message id of the first group.
         groups: how many there are.
         tokens: what they cost.
+        alone: what they would take, each by itself.
         places: the entries of the messages.
         entries: the same, to look one up.
         saved: by the forms that its results have.
@@ -101,6 +102,7 @@ class BelowCut:
     places: Sequence[int]
     entries: frozenset[int]
     saved: int = 0
+    alone: int = 0
     uses_tools: bool = False
     archive: dict[str, Any] = field(default_factory=dict)
 
@@ -115,16 +117,22 @@ class BelowCut:
             places=[*self.places, *more.places],
             entries=self.entries | more.entries,
             saved=self.saved + more.saved,
+            alone=self.alone + more.alone,
             uses_tools=self.uses_tools or more.uses_tools,
         )
 
 
 def below_cut(
-    line: MessageLine, drop: str, counted_by: str, saved: Callable[[MessageItem], int]
+    line: MessageLine,
+    drop: str,
+    counted_by: str,
+    saved: Callable[[MessageItem], int],
+    alone: Callable[[MessageItem], int],
 ) -> BelowCut | None:
     """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list.
 
-    It goes on where what is below the line's own ends. `saved` tells the tokens that a message's form saves.
+    It goes on where what is below the line's own ends. `saved` tells the tokens that a message's form saves, `alone`
+    those that it would take by itself.
     """
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
     task = task_above(line.groups, at)
@@ -149,6 +157,7 @@ def below_cut(
         places,
         frozenset(places),
         sum(map(saved, items)),
+        sum(map(alone, items)),
         any(item.calls for item in items),
     )
     return below if earlier_below is None else earlier_below.joined(below)

@@ -60,6 +60,7 @@ class Outcome:
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`
+    alone: Mapping[int | str, int] = field(default_factory=dict)  # see `CandidateSources`
 
     def leave_out(self, materials: Sequence[Material]) -> None:
         """Tell of what was collected beyond what may be."""
@@ -96,6 +97,10 @@ class Outcome:
             layer for name, layer in evidence.items() if name not in self.evidence_ids
         )
         self.evidence_ids = list(dict.fromkeys([*evidence, *self.evidence_ids]))
+
+    def alone_of(self, item: MessageItem) -> int:
+        """Tokens that a message takes by itself: what it refers to need not go out with it."""
+        return self.alone.get(item.key, item.tokens)
 
     def saved_of(self, item: MessageItem) -> int:
         """Tokens that a message's form saves."""

@@ -129,7 +129,9 @@ class _Assembly:
         self.sources = sources
         self.given = fixed + sum([item.tokens for item in items if item.index is not None])
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
-        self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
+        self.out = Outcome(
+            [], unchanged=False, used=0, before=0, cut=Cut(), line=self.line, alone=sources.alone
+        )
         self.groups = Groups(self.out, sources, config.locale)
         self.held = HeldPins(self.out.pins)
         self.sections = Sections(config, sources.count)

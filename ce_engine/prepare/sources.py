@@ -72,6 +72,7 @@ class CandidateSources:
         nearest: the score of what is nearest to a query among the messages before it that go out.
         around: the same, among the newest few of them alone, with what a query lends to those beside it.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
+        alone: tokens that a tool result takes in the form that refers to nothing above it, by `MessageItem.key`.
         unread: of a host that keeps nothing itself, the evidence that was not looked at: candidates' ids, and
             how many characters each has.
         is_hidden: whether a candidate, by its id, is of evidence that is too sensitive to go out.
@@ -102,6 +103,7 @@ class CandidateSources:
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _entries, _task_entry: 0.0
     around: Callable[[str, frozenset[int], int], float] = lambda _query, _entries, _task_entry: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
+    alone: Mapping[int | str, int] = field(default_factory=dict)
     is_hidden: Callable[[str], bool] = lambda _: False
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple
     embedder: str = ""

@@ -62,10 +62,14 @@ class LaneCut:
             yield PutCut(mark, old)
 
     def learn_below(
-        self, line: MessageLine, drop: str | None, saved: Callable[[MessageItem], int]
+        self,
+        line: MessageLine,
+        drop: str | None,
+        saved: Callable[[MessageItem], int],
+        alone: Callable[[MessageItem], int],
     ) -> BelowCut | None:
         """Keep what the cut at `drop` leaves out of a line: the next call need not look at it."""
-        below = below_cut(line, drop, self.counted_by, saved) if drop else None
+        below = below_cut(line, drop, self.counted_by, saved, alone) if drop else None
         if below is not None:
             self.view.lane(self.lane_key).below = below
         return below

@@ -16,11 +16,11 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12160,
+    "ce_engine/apps": 12200,
     "ce_engine/audit": 5600,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 5190,
+    "ce_engine/prepare": 5240,
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
     "ce_engine/sessions": 1820,

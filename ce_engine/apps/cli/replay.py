@@ -29,6 +29,8 @@ from ce_engine.config import RuntimeConfig, load_config
 from ce_engine.schema.replay import Replay, Sent, SentPart
 
 
+ESTIMATE = "tokens are our own count; of what never went out that is an estimate: a provider may count more or fewer"
+
 NUMBERS = frozenset({"#", "tokens"})
 
 Key = tuple[int, int | str]
@@ -126,6 +128,7 @@ def _print(screen: Console, result: Replay, links: Links | None) -> None:
         screen.print(_total("instead", result.instead))
         for why in WhatIfView(result, links).reasons() if links is not None else ():
             print_under(screen, 2, why, before="· ")
+        print_under(screen, 2, ESTIMATE, before="· ")
     for line in result.diff:
         screen.print(Text(printable(line)), soft_wrap=True)
 

@@ -143,6 +143,20 @@ def usage_of(call: CallRecord, cost: str, say: Say = ENGLISH) -> str:
     return text + _counted_more(call.prompt, call.sent, say)
 
 
+def estimate_words(call: CallRecord, say: Say = ENGLISH) -> str:
+    """Why the tokens of an input that never went out are an estimate: how near our count was where a provider counted."""
+    text = say(
+        "Tokens are our own count: of what never went out that is an estimate, a provider may count more or fewer."
+    )
+    if call.prompt is None:
+        return text
+    return text + say(
+        " For the input as it was the provider told {prompt}, where we count {sent}.",
+        prompt=call.prompt,
+        sent=call.sent,
+    )
+
+
 def _counted_more(prompt: int, sent: int, say: Say) -> str:
     """That a window may be full before the budget is, where a provider counts notably more than we do."""
     if sent < CALIBRATION_MIN_TOKENS or prompt < _NOTABLE * sent:
@@ -158,4 +172,4 @@ def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
     return tokens + say(" ({cached} of them cached: {share})", cached=cached, share=share)
 
 
-__all__ = ["UncachedTurn", "bill_words", "uncached_turns", "usage_of"]
+__all__ = ["UncachedTurn", "bill_words", "estimate_words", "uncached_turns", "usage_of"]

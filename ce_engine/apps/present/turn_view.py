@@ -63,7 +63,7 @@ class Row:
         index: its place in the app's list; `None` of what the app did not give.
         action: what became of it.
         reason: why, a key of `reasons.WHY`.
-        tokens: as it went out, else what it would have cost.
+        tokens: as it went out, else what it would take as a message.
         message: as it is stored; `None` of a system message, which never is, and of a text put in.
         text: what the app gave, as it is stored, redacted.
         sent_text: what went out; `""` where it is the same text or none.

@@ -54,7 +54,7 @@ class Fate:
 
     Attributes:
         kind: a key of `WORDS`.
-        tokens: as it goes out, else what it would cost as a message.
+        tokens: as it goes out, else what it would take as a message.
         reason: why, a key of `reasons.WHY`.
         score: how relevant it is to the question, where that was looked at.
         passed: what says why it was not quoted, where it was looked at.
@@ -323,7 +323,7 @@ class WhatIfView:
         yield say("left out"), left_out, left_out_then
         yield say("… quoted before a question"), before[QUOTED], after[QUOTED]
         yield say("budget"), old.budget or 0, new.budget or 0
-        yield say("tokens"), old.tokens, new.tokens
+        yield say("tokens (estimate)"), old.tokens, new.tokens
         talk, talk_then = (prompt.tokens - prompt.put_in - prompt.extras for prompt in (old, new))
         yield say("… messages"), talk, talk_then
         yield say("… rules and quotes put in"), old.put_in, new.put_in

@@ -21,7 +21,7 @@ def decisions(
     Args:
         out: what the stages made of a line.
         pinned: groups that stay for what stands before them, by their anchors.
-        cost: tokens of a group as it goes out, by position.
+        cost: tokens of a group as it goes out, by position; of one that is left out counts what it would take by itself.
     """
     line, shorter = out.line, out.shorter
     fates = [_fate(out, position, pinned) for position in range(len(line.groups))]
@@ -33,7 +33,7 @@ def decisions(
                 action="dropped",
                 reason="below_cut",
                 count=below.groups,
-                token_estimate=below.tokens,
+                token_estimate=below.alone,
             )
         )
     for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
@@ -43,7 +43,7 @@ def decisions(
             action=action,
             reason=reason,
             count=len(positions),
-            token_estimate=sum(map(cost, positions)),
+            token_estimate=sum(map(_alone(out) if action == "dropped" else cost, positions)),
         )
         if prune_decisions and (prune_decisions[-1].action, prune_decisions[-1].reason) == (
             action,
@@ -60,6 +60,11 @@ def decisions(
     )
     prune_decisions += (_make_decision(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return prune_decisions
+
+
+def _alone(out: Outcome) -> Callable[[int], int]:
+    """What tells the tokens that a group's messages would take, each by itself, by position."""
+    return lambda position: sum(map(out.alone_of, out.line.groups[position].items))
 
 
 def _make_decision(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:

@@ -95,7 +95,8 @@ def assemble_compact(
     for _ in range(PASSES):
         if results is None:
             break
-        forms = settled(items, results, shown_keys)
+        forms, alone = settled(items, results, shown_keys)
+        sources = replace(sources, alone=alone)
         formed = [_in_form(item, forms) for item in items] if forms else items
         outcome = assemble(formed, sources=_in_forms(sources, forms) if forms else sources)
         if not forms:
@@ -109,8 +110,8 @@ def assemble_compact(
 
 def settled(
     items: Sequence[MessageItem], results: ResultTexts, shown_keys: Collection[Key] | None = None
-) -> Forms:
-    """The form of every result that has one.
+) -> tuple[Forms, dict[Key, int]]:
+    """The form of every result that has one, and what results would take by themselves.
 
     Args:
         items: the line.
@@ -122,7 +123,7 @@ def settled(
     for item, call in _with_calls(items, results):
         is_open = shown_keys is None or item.key in shown_keys
         state.take(item, call, is_open=is_open)
-    return state.forms
+    return state.forms, state.alone
 
 
 class _Settling:
@@ -131,6 +132,7 @@ class _Settling:
     def __init__(self, results: ResultTexts) -> None:
         self.results = results
         self.forms: Forms = {}
+        self.alone: dict[Key, int] = {}
         self._equal: dict[str, Result] = {}
         self._newest: dict[str, Key] = {}
         self._things: dict[tuple[str, str], tuple[Result, ResultFacts]] = {}
@@ -144,6 +146,8 @@ class _Settling:
         result = Result(item.key, item.n, text, call, self.results.evidence(item))
         is_plain = not (item.error or item.more_call_ids or self.results.is_media(item))
         archived_form = self.results.forms.get(item.index) if item.index is not None else None
+        if is_plain and result.is_plain:
+            self.alone[item.key] = max(1, item.tokens - self._saved_alone(result, archived_form))
         if is_open and is_plain and result.is_plain:
             form = (
                 self._form(result) if archived_form is None else self._again(result, *archived_form)
@@ -153,6 +157,13 @@ class _Settling:
             if form is None or form.kind != SELECTED:
                 self._note(result, form)
         self._newest[result.label] = item.key
+
+    def _saved_alone(self, result: Result, archived_form: ArchivedForm | None) -> int:
+        """Tokens that a result saves in the form that refers to nothing above."""
+        if archived_form is not None and archived_form[0] in (COMPACT, SELECTED):
+            return archived_form[2]
+        form = self.results.former.facts(result).form
+        return 0 if form is None else form.saved
 
     def _form(self, result: Result) -> Form | None:
         former, text = self.results.former, result.text

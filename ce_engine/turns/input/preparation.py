@@ -336,7 +336,8 @@ class Preparation:
         known_below = outcome.line.below
         if known_below is not None and not outcome.cut.moved:
             return
-        if (below := self.cut.learn_below(outcome.line, marks.drop, outcome.saved_of)) is not None:
+        of_message = outcome.saved_of, outcome.alone_of
+        if (below := self.cut.learn_below(outcome.line, marks.drop, *of_message)) is not None:
             below.archive.update(archive_below(self.view.log, below, self.archive, known_below))
 
     def _recall(self) -> Recall:

@@ -50,7 +50,8 @@ class ShownText:
 
     def left(self, items: Iterable[MessageItem]) -> list[SentPart]:
         """Messages that do not go out, as parts."""
-        return [self._part("dropped", item) for item in items]
+        parts = ((self._part("dropped", item), self.out.alone_of(item)) for item in items)
+        return [part.model_copy(update={"tokens": tokens}) for part, tokens in parts]
 
     def layers(self, prepared: Prepared) -> Inspection:
         """The parts by layer, what is put in by its sections."""

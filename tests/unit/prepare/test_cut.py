@@ -138,7 +138,7 @@ def test_a_cut_inside_a_turn_leaves_its_question_when_the_next_one_comes() -> No
     assert not found.moved
     assert left(split([*items, *more]), found) == [*kept, "a", "next"]
     lines = split([*turns(3)[:-1], *items, *more])
-    below = below_cut(lines, made.marks.drop or "", "a counter", lambda _: 0)
+    below = below_cut(lines, made.marks.drop or "", "a counter", lambda _: 0, lambda _: 0)
     assert below is None or below.anchor == "q0"
 
 

@@ -372,3 +372,28 @@ def _results(prepared: Prepared) -> dict[str, str]:
     """The tool results that go out, by their calls."""
     parts = prepared.assembled.parts
     return {part.tool_call_id: part.content for part in parts if part.tool_call_id}
+
+
+def test_what_is_left_out_is_told_with_what_it_would_take_by_itself(
+    engine: ContextEngine,
+) -> None:
+    """What the same result above it is left out, too, makes it no smaller."""
+    small = BudgetConfig(max_input_tokens=1500, reserved_reply_tokens=0)
+    talk = Talk(engine, COMPACT.model_copy(update={"budget": small}))
+    talk.tool(ORDER)
+    talk.prepared()
+    whole = engine.sync.replay(SCOPE).sent.parts[-1].tokens
+    talk.ask("And once more? 再一次？")
+    orders: list[int] = []
+    for n in range(8):
+        talk.tool(ORDER)
+        talk.tool(f"page {n}: 一些内容 " * 30, "read", page=n)
+        talk.ask(f"And {n}? 还有呢？")
+        report = talk.prepared().report
+        left = engine.sync.replay(SCOPE).sent.dropped
+        texts = {n: host.message.content for n, host in enumerate(talk.list)}
+        orders = [part.tokens for part in left if texts[part.index or 0] == json.dumps(ORDER)]
+        assert set(orders) <= {whole, whole + 1}, "ids of calls become longer"
+        told = [d.token_estimate for d in report.prune_decisions if d.reason == "below_cut"]
+        assert sum(told) == sum(part.tokens for part in left)
+    assert len(orders) > 2, "it was left out several times"

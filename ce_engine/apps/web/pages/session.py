@@ -269,6 +269,7 @@ async def costs(request: Request) -> Response:
         dearer=spent.dearer_turns(say),
         **await asyncio.to_thread(_cards, document, turns, names, say),
         **_rules(rules, scope, say),
+        has_reports=all(row.report for row in turns if row.purpose == "chat"),
         **_by_question(spent, Questions.of(turns, lane)),
         bill=spent.bill,
         uncached=uncached_turns(calls, turns, numbers, spent.costs.prices, say),

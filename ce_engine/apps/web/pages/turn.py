@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ce_engine.apps.present.amounts import Amounts
+from ce_engine.apps.present.bill_lines import estimate_words
 from ce_engine.apps.present.brought_in import FEATURES, LEGEND, sent_stretches
 from ce_engine.apps.present.conflicts import WENT, Disagreement, Disagreements
 from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
@@ -46,7 +47,6 @@ from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.places.quoted_pieces import quoted_since
 from ce_engine.audit.places.whereabouts import absence, whereabouts
 from ce_engine.errors import ConfigError, ContextEngineError
-from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay
 from ce_engine.schema.report import Report
 from ce_engine.schema.stored_report import damaged_fields
@@ -90,7 +90,7 @@ async def turn(request: Request) -> Response:
         problem=again.problem,
         **_recall(again.why, say),
         **_ways_back(record, links, say),
-        shown_text=_shown_text(record.document, find),
+        shown_text=_shown_text(links, find, say),
         **_whereabouts(record, batch),
         **await asyncio.to_thread(turn_facts, record, batch, rules, links, say),
         **_scores(say),
@@ -294,10 +294,12 @@ def _back(record: StoredTurn) -> Callable[[BroughtIn | PassedOver], str]:
     return of
 
 
-def _shown_text(document: SessionDocument, find: str) -> Callable[[str], str]:
-    """What a message or evidence says, by its id, on a line: its beginning, or round what is found in it."""
-    texts = {name: e.content for name, e in document.evidences.items()}
-    texts |= {m.message_id: m.content for m in document.session.messages if m.message_id}
+def _shown_text(links: Links, find: str, say: Say) -> Callable[[str], str]:
+    """What a message or evidence says, or the tools that it asks for, on a line: its beginning, or round what is found."""
+    texts = {name: e.content for name, e in links.document.evidences.items()}
+    for each in links.document.session.messages:
+        if each.message_id:
+            texts[each.message_id] = each.content or "; ".join(links.render_calls(each, say))
 
     def of(name: str) -> str:
         text = texts.get(name, "")
@@ -348,12 +350,12 @@ def _differences(
     reader: Reader, record: StoredTurn, replay: Replay, window: int | None, say: Say
 ) -> dict[str, Any]:
     """Both inputs side by side: why they differ, message by message, and what each would cost."""
-    view = WhatIfView(replay, Links(record.document, record.turns))
+    view = WhatIfView(replay, links := Links(record.document, record.turns))
     calls = calls_of(record.document, record.turns)
     table, call = priced_by(calls, reader.prices), calls[record.at]
     price = table.of(call.model, call.provider)
     return {
-        "about": list(view.about(record.report, window, say)),
+        "about": [*view.about(record.report, window, say), estimate_words(call, say)],
         "changes": view.changes,
         "ordered": view.ordered(record.report, say) if record.report else [],
         "ways": view.ways(say),
@@ -363,7 +365,7 @@ def _differences(
         "kinds": {kind: say(text) for kind, text in WORDS.items()},
         "near": [piece for piece in view.why_instead.passed_over if piece.score is not None],
         "not_quoted": _not_quoted(record.report, view.why_instead, say),
-        "near_text": _shown_text(record.document, ""),
+        "near_text": _shown_text(links, "", say),
     }
 
 

@@ -16,8 +16,8 @@ from ce_engine.apps.present.repeated_calls import MOST_LINES, MOST_TIMES
 from ce_engine.apps.web.links import costs_url, evidence_url, turn_url
 from ce_engine.audit.repeated_calls import repeated_calls
 from tests.hosts.cli_host import url_of
-from tests.hosts.ward_host import SCOPE, SECOND, Ward, stock_of
-from tests.unit.apps.web.visiting import plain, texts, visit
+from tests.hosts.ward_host import SCOPE, SECOND, Ward, small_talk, stock_of
+from tests.unit.apps.web.visiting import plain, texts, turn_of, visit
 
 
 WHO = (SCOPE.user_id, SCOPE.session_id)
@@ -99,6 +99,21 @@ def test_a_session_of_calls_that_were_made_once_has_no_card(tmp_path: Path) -> N
     ward.app.engine.sync.flush()
     with visit(ward.app.engine.store.url) as client:
         assert "called again" not in client.get(costs_url(*WHO)).text
+    ward.app.engine.sync.close()
+
+
+def test_a_message_that_only_calls_tools_is_told_by_them_where_a_turn_changed(
+    tmp_path: Path,
+) -> None:
+    ward = ward_at(tmp_path, 600)
+    ward.look_up("Prices?", "price_list", "96.00 " * 60, "96.00.", args={"of": "imaging"})
+    small_talk(ward, 8)
+    ward.app.engine.sync.flush()
+    with visit(ward.app.engine.store.url) as client:
+        texts = [turn_of(QUERY, client, turn) for turn in range(3, 11)]
+    cards = [text.split('id="changes"')[1].split("</section>")[0] for text in texts]
+    [left] = [card for card in map(plain, cards) if "price_list" in card and "left out now" in card]
+    assert "price_list(of='imaging')" in left
     ward.app.engine.sync.close()
 
 

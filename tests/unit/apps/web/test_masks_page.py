@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from ce_engine import RuntimeConfig, StoreConfig, create_context_engine
 from ce_engine.apps.web.links import costs_url
-from tests.hosts.cli_host import url_of
+from tests.hosts.cli_host import TALK, url_of
 from tests.hosts.ward_host import SCOPE, Ward, small_talk
 from tests.unit.apps.web.visiting import plain, visit
 
@@ -64,6 +64,17 @@ def test_each_mask_has_the_turns_in_which_the_provider_got_its_value(
         f"[PHONE_1] went out in turns: {stretches(ward, PHONE)}",
         f"[EMAIL_1] went out in turns: {stretches(ward, MAIL)} · answers have it: 3",
     ]
+
+
+def test_a_session_says_that_nothing_is_masked_and_that_it_has_no_rules(
+    pages: TestClient, talk_pages: TestClient
+) -> None:
+    none = "no value stands masked in the store"
+    page = plain(pages.get(costs_url(SCOPE.user_id, SCOPE.session_id)).text)
+    assert none not in page
+    assert "rules no rule went out" in page
+    talk = {"id": TALK.session_id, "user": TALK.user_id}
+    assert f"masked {none}" in plain(talk_pages.get("/session/costs", params=talk).text)
 
 
 def test_who_looks_for_a_value_is_shown_the_masks(pages: TestClient) -> None:

@@ -146,8 +146,11 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     assert (int(was) > 0, then, more) == (True, "0", f"−{was}")
     assert figures["budget"][1] == "8,000"
     assert "are kept for the reply" not in text  # nothing is
+    assert "of what never went out that is an estimate, a provider may count more or fewer" in text
+    counted = figures["tokens (estimate)"][0]
+    assert re.search(f"the provider told [0-9,]+, where we count {counted}\\.", text)
     assert "is made again from what is stored now" not in text  # it is all there
-    was, then, more = (cell.replace(",", "") for cell in figures["tokens"])
+    was, then, more = (cell.replace(",", "") for cell in figures["tokens (estimate)"])
     assert more == f"+{int(then) - int(was)}"
     was, then, _ = (cell.replace(",", "") for cell in figures["cost of this call's input, units"])
     assert 0 < int(was) < int(then)
@@ -222,14 +225,14 @@ def test_what_if_is_of_one_call_and_says_why_not_all_of_the_budget_is_used(
         text = plain(part)
         assert "This is of one call alone." in text
         sums = {row[0]: [cell.replace(",", "") for cell in row[1:3]] for row in sums_of(part)}
-        used, budget, out = (sums[name][1] for name in ("tokens", "budget", "left out"))
+        used, budget, out = (sums[name][1] for name in ("tokens (estimate)", "budget", "left out"))
         same = "The very same would have gone out." in text
         if not same and int(out) and int(used) < int(budget) * 0.9:
             assert f"{used} of {int(budget):,} tokens are used" in text
             assert "for the turns to come" in text
         cached = sums["cost of this call's input, units"]
         bare = sums["the same, were nothing cached, units"]
-        assert bare == sums["tokens"]  # a unit is an input token at full price
+        assert bare == sums["tokens (estimate)"]  # a unit is an input token at full price
         assert int(cached[0]) < int(bare[0])
         assert "Near the question, and not brought in with the other setting" in text
         assert re.search(r"Quoted, it needs \d+ tokens, and \d+ |It scored far less", text)
