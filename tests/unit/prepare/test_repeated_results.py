@@ -68,3 +68,18 @@ def test_results_of_other_arguments_are_results_of_their_own(engine: ContextEngi
     small_talk(ward, 9)
     ward.ask(QUESTION, "Those.")
     assert OLD in ward.inputs[-1]
+
+
+def test_an_agent_s_question_that_goes_back_has_its_answer_beside_what_stands(
+    engine: ContextEngine,
+) -> None:
+    """What stands before earlier questions has all that may come back, and room is free for the next steps."""
+    ward = Ward(engine, 400)
+    ward.look_up("Please look.", "stock", OLD, "I did.", args=STOCK)
+    small_talk(ward, 9)
+    ward.look_up("Please look.", "stock", "bandages: 40", "I did.", args={"item": "another"})
+    small_talk(ward, 4)
+    ward.ask(QUESTION, "Those.")
+    assert "bandages" in ward.inputs[-1]
+    assert OLD in ward.inputs[-1]
+    assert ward.stored()[1][-1].report["token_used"] <= 400
