@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 import statistics
@@ -22,6 +23,7 @@ from ce_engine import (
     ObservabilityConfig,
     Role,
     RuntimeConfig,
+    ToolRequest,
     create_context_engine,
 )
 from ce_engine.text.tokens import default_estimator
@@ -166,16 +168,53 @@ class ByHand:
 class Grown(ByHand):
     """The same, where the conversation was held turn by turn within the budget."""
 
+    EVERY = 0
+    """Of so many questions the first looks something up; 0 is none."""
+
     def _fill(self, engine: Any) -> None:
         waiting: list[Message] = []
+        asked = 0
         for message in [*self._said, Message(role=Role.ASSISTANT, content=".")]:
             if message.role is Role.USER:
                 waiting.append(message)
                 continue
-            asked = waiting or [Message(role=Role.USER, content="(goes on)")]
-            turn = engine.sync.prepare_turn("s", asked).report.turn_id
+            question = waiting or [Message(role=Role.USER, content="(goes on)")]
+            turn = engine.sync.prepare_turn("s", question).report.turn_id
+            if self.EVERY and asked % self.EVERY == 0:
+                turn = self._look_up(engine, turn, asked)
             engine.sync.commit_assistant_message("s", message, turn_id=turn)
-            waiting = []
+            waiting, asked = [], asked + 1
+
+    def _look_up(self, engine: Any, turn: str, n: int) -> str:
+        """A tool is asked, and answers with a record of some 100 tokens; the turn that follows."""
+        call = ToolRequest(id=f"c{n}", name="weather", args={"day": n})
+        message = Message(role=Role.ASSISTANT, content="", tool_calls=[call])
+        engine.sync.commit_assistant_message("s", message, turn_id=turn)
+        hours = [
+            {"at": f"{hour:02}:00", "degrees": (n * hour) % 30, "wind": (n + hour) % 60}
+            for hour in range(6, 18, 3)
+        ]
+        record = {
+            "id": f"R-{n}",
+            "sky": "clear",
+            "hours": hours,
+            "note": "by the automatic station",
+        }
+        result = Message(role=Role.TOOL, content=json.dumps(record), tool_call_id=f"c{n}")
+        prepared = engine.sync.prepare_turn("s", [result])
+        return str(prepared.report.turn_id)
+
+
+class GrownWithTools(Grown):
+    """The same, where every tenth question looks something up."""
+
+    EVERY = 10
+
+
+class GrownAgent(Grown):
+    """The same, where every question does."""
+
+    EVERY = 1
 
 
 class Recency:
@@ -319,6 +358,8 @@ OURS: dict[str, Callable[[Sequence[Said]], Way]] = {
     "ours, LangChain": Fresh,
     "ours, by hand": ByHand,
     "ours, grown": Grown,
+    "ours, grown, a tool in ten": GrownWithTools,
+    "ours, grown, a tool each": GrownAgent,
 }
 OTHERS: dict[str, Callable[[Sequence[Said]], Way]] = {
     "recency": Recency,

@@ -29,6 +29,7 @@ from ce_engine.prepare.choose.candidates import (
     goes_back,
     lost_decision,
     named_alone,
+    nearest_of_each,
     nearest_pinned,
     nominate,
     not_looked_at,
@@ -319,14 +320,7 @@ class _Assembly:
             agreed = {candidate.id for candidate in settled}
             allowed, offered = left, settled
             if recalls and self.policy is TOOLS and self.out.cut.moved:
-                all_results = self.sources.results(sent_entries, limit)
-                results = [result for result in all_results if not self._is_hidden(result)]
-                worth = self.cutter.worth(results, left, self._room(0), begins=self._begins)
-                if self._begins:  # what else its question needs has the rest
-                    results = self._within(results, worth)
-                else:
-                    allowed = worth
-                offered = with_results(settled, together, results, best=self._begins)
+                allowed, offered = self._with_results(settled, together, sent_entries, left)
             nominated = self._nominated(offered, query, sent_entries, allowed)
             while near and nominated.missed and self._may_release(nominated, near):
                 left = allowed = left + self._release()
@@ -344,6 +338,24 @@ class _Assembly:
                     nominated, lost_decisions, len(together), most if recalls else None
                 )
             most = limit
+
+    def _with_results(
+        self,
+        settled: Sequence[Candidate],
+        together: Sequence[Candidate],
+        sent_entries: frozenset[int],
+        left: int,
+    ) -> tuple[int, list[Candidate]]:
+        """The tokens that may come back where an agent's cut moves, and what is offered: the results that are gone, too."""
+        room = self._room(0)
+        results = self.sources.results(sent_entries, self.config.prune.max_retrieved_chunks)
+        results = [result for result in results if not self._is_hidden(result)]
+        allowed = self.cutter.worth(results, left, room, begins=self._begins)
+        if self._begins:  # what else its question needs has the rest
+            results, allowed = self._within(results, allowed), left
+        answers = self.cutter.has_saved(room)
+        offered = with_results(settled, together, results, best=self._begins, answers=answers)
+        return allowed, offered
 
     def _may_release(self, nomination: Nomination, near: Sequence[Candidate]) -> bool:
         """Whether what stands before earlier questions may leave for this one."""
@@ -378,6 +390,8 @@ class _Assembly:
         there = {candidate.id for candidate, _ in nomination.choices} | self.held.ids
         is_out = best(near).id not in there
         starves = cutter.is_full(cut, room) or (cutter.goes_on and is_out)
+        starves |= any(candidate.id not in there for candidate in self.named)
+        starves |= cutter.has_saved(room) and cutter.frees_much(cut, room)
         return self._begins and starves and asks_back()
 
     def _within(self, results: Sequence[Candidate], tokens: int) -> list[Candidate]:
@@ -486,9 +500,9 @@ class _Assembly:
         )
         if exact_matches:  # it says the same in no other words: what is free is there for it
             left = max(left, min(self.free, self._cost(exact_matches)))
-        elif near and self._begins and (answer := self._answer(near, query, sent_entries)):
-            near = with_first([answer], near)
-            left = max(left, self._cost([answer]))
+        if new and self._begins and not talks and self._goes_back(new, query, sent_entries):
+            near = with_first(exact_matches, new)
+            left = max(left, self._answering(near))
         least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
         nomination = self._nominate(near, query, least, is_bought=True)
         may = talks and not (stands and nomination.missed)
@@ -501,17 +515,16 @@ class _Assembly:
         nomination.decisions += self._no_nearer(candidates, near, query)
         return nomination
 
-    def _answer(
-        self, near: Sequence[Candidate], query: str, sent_entries: frozenset[int]
-    ) -> Candidate | None:
-        """What is nearest to an agent's question that goes back, where it leaves most of what is free.
+    def _answering(self, near: Sequence[Candidate]) -> int:
+        """Tokens that an agent's question may take that goes back, beyond its share.
 
-        Who lacks the very thing that is asked for has no use for the room that is kept for the next steps.
+        Who lacks the very thing that is asked for has no use for the room that is kept for the next steps: what is nearest
+        comes back, where it leaves most of that. Where much is saved, so does what else is free, but for the next question's share.
         """
-        answer = best(near)
-        if self._cost([answer]) > self.free * self.policy.answer:
-            return None
-        return answer if self._goes_back(near, query, sent_entries) else None
+        if self.cutter.has_saved(room := self._room(0)):
+            return self.free - int(room * self.policy.share)
+        nearest = self._cost(nearest_of_each(near))
+        return nearest if nearest <= self.free * self.policy.answer else 0
 
     def _cost(self, candidates: Sequence[Candidate]) -> int:
         return cost_together(candidates, self.sources, self.config.locale)

@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 5600,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 5240,
+    "ce_engine/prepare": 5260,
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
     "ce_engine/sessions": 1820,

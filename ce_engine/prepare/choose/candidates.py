@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.anchored_context import Pin
@@ -512,14 +513,16 @@ def with_results(
     results: Iterable[Candidate],
     *,
     best: bool,
+    answers: bool,
 ) -> list[Candidate]:
     """Tool results, and what is relevant behind them, but for notes, given facts and the `best`, which stand before.
 
-    The best are one of each kind, for their scores do not compare, the shorter first. Of the `candidates`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
+    The best are one of each kind, for their scores do not compare, the shorter first. Of the `candidates`, what is not `settled` was taken out by a conflict. Answers say again what was in results, but not all of them
+    in a talk that goes on: there they come back, too.
     """
     notes = [c for c in settled if not c.is_stored]
     others = [c for c in settled if c.is_stored]
-    rest = (c for c in others if c.snippet.kind != "assistant")
+    rest = (c for c in others if answers or c.snippet.kind != "assistant")
     out = {candidate.id for candidate in candidates} - {candidate.id for candidate in settled}
     firsts = (
         {candidate.id[: len(MESSAGE)]: candidate for candidate in reversed(others)} if best else {}
@@ -551,6 +554,13 @@ def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
 def best(near: Sequence[Candidate]) -> Candidate:
     """What is nearest to the question: of what was said, if there is any."""
     return max(near, key=lambda candidate: (candidate.id.startswith(MESSAGE), candidate.score))
+
+
+def nearest_of_each(near: Sequence[Candidate]) -> list[Candidate]:
+    """What is nearest to a question; where a user said it, it may be the question again, and the nearest of all else that was said comes with it."""
+    nearest = best(near)
+    others = (c for c in near if c.id.startswith(MESSAGE) and c.snippet.kind != "user")
+    return [nearest, *islice(others, nearest.snippet.kind == "user")]
 
 
 def relevant(candidates: Sequence[Candidate]) -> list[Candidate]:

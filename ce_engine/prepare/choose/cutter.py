@@ -288,6 +288,15 @@ class Cutter:
         is_talk = self.policy.makes_room and not has_tools
         return bool(self.own) and cut.stands and is_talk and freed > room * FREED
 
+    def has_saved(self, room: int) -> bool:
+        """Whether an agent's calls have saved so much that its questions may cost what a new cut does."""
+        return (self.sources.credit or 0) >= room * self.policy.saved
+
+    def frees_much(self, cut: Cut, room: int) -> bool:
+        """Whether a cut that stands would free half of the room if it moved."""
+        freed = cut.tokens + self.held.tokens - tail(self.line.groups, room)
+        return cut.stands and freed > room / 2
+
     def is_full(self, cut: Cut, room: int) -> bool:
         """Whether a cut that stands leaves less than a question of an agent has of the room."""
         return cut.stands and cut.tokens + self.held.tokens > room * (1 - self.policy.share)

@@ -19,6 +19,8 @@ class CutPolicy:
         free: share of the room that a cut leaves free which goes on where the one before ended.
         lossless: share of the room that must be free where nothing but the forms of results changes.
         share: share of the room that a new question may take for what it needs, whatever else is there.
+        saved: so many times its room a session must have saved before a question that goes back may have all that is free,
+            and the cut moves for it.
         answer: of the room that is free, what the nearest piece of a question that goes back may take beyond that.
         may_go_back: of the score of the nearest of the newest messages, what another one needs so that a question may
             go back to it.
@@ -37,6 +39,7 @@ class CutPolicy:
     free: float = 0.0
     lossless: float = 0.0
     share: float = 1.0
+    saved: float = 0.0
     answer: float = 0.0
     may_go_back: float = 0.75
     filled: float = 0.75
@@ -59,6 +62,7 @@ TOOLS = CutPolicy(
     free=0.25,
     lossless=0.4,
     share=0.1,
+    saved=4.0,
     answer=0.5,
     near=1.2,
 )
