@@ -29,7 +29,6 @@ from ce_engine.prepare.choose.candidates import (
     goes_back,
     lost_decision,
     named_alone,
-    nearest_of_each,
     nearest_pinned,
     nominate,
     not_looked_at,
@@ -500,9 +499,9 @@ class _Assembly:
         )
         if exact_matches:  # it says the same in no other words: what is free is there for it
             left = max(left, min(self.free, self._cost(exact_matches)))
-        if new and self._begins and not talks and self._goes_back(new, query, sent_entries):
+        if self._is_rich() and self._goes_back(new, query, sent_entries):
             near = with_first(exact_matches, new)
-            left = max(left, self._answering(near))
+            left = max(left, self.free - int(self._room(0) * self.policy.share))
         least = min(left, self.cutter.refill(self.out.cut, self._room(0), near))
         nomination = self._nominate(near, query, least, is_bought=True)
         may = talks and not (stands and nomination.missed)
@@ -515,19 +514,12 @@ class _Assembly:
         nomination.decisions += self._no_nearer(candidates, near, query)
         return nomination
 
-    def _answering(self, near: Sequence[Candidate]) -> int:
-        """Tokens that an agent's question may take that goes back, beyond its share.
-
-        Who lacks the very thing that is asked for has no use for the room that is kept for the next steps: what is nearest
-        comes back, where it leaves most of that. Where much is saved, so does what else is free, but for the next question's share.
-        """
-        if self.cutter.has_saved(room := self._room(0)):
-            return self.free - int(room * self.policy.share)
-        nearest = self._cost(nearest_of_each(near))
-        return nearest if nearest <= self.free * self.policy.answer else 0
-
     def _cost(self, candidates: Sequence[Candidate]) -> int:
         return cost_together(candidates, self.sources, self.config.locale)
+
+    def _is_rich(self) -> bool:
+        """Whether an agent's question may cost what a new cut does: its calls have saved that some times over."""
+        return self.policy is TOOLS and self._begins and self.cutter.has_saved(self._room(0))
 
     def _no_nearer(
         self, candidates: Sequence[Candidate], near: Sequence[Candidate], query: str

@@ -90,7 +90,7 @@ def _cause(
         return "", say("too short for its cache, which begins at {least}", least=least)
     by_provider = prefix_as_told(call)
     alike = say(
-        "{prefix} tokens are the same as before, {told} as the provider counts",
+        "{prefix} tokens are the same as before, about {told} as the provider counts",
         prefix=call.prefix,
         told=by_provider,
     )

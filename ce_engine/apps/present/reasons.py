@@ -89,8 +89,8 @@ CUT = {
 """Why a message is left out that stands before the cut."""
 
 RECALL = {
-    "looked": "The {most} nearest to the question were looked at; it was not among them.",
-    "chosen_before": "What comes back for a question is chosen in its first call, and this is a later one.",
+    "looked": "It was not among the nearest to the question, {most} at most, that were looked at.",
+    "chosen_before": "What comes back for a question is chosen in its first call, and again where the cut moves; this call chose nothing.",
     "no_room": "Nothing was looked for to be brought back: no tokens were free for it.",
     "off": "Nothing may be put into this call.",
 }  # fmt: skip

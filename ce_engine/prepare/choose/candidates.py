@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.anchored_context import Pin
@@ -554,13 +553,6 @@ def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
 def best(near: Sequence[Candidate]) -> Candidate:
     """What is nearest to the question: of what was said, if there is any."""
     return max(near, key=lambda candidate: (candidate.id.startswith(MESSAGE), candidate.score))
-
-
-def nearest_of_each(near: Sequence[Candidate]) -> list[Candidate]:
-    """What is nearest to a question; where a user said it, it may be the question again, and the nearest of all else that was said comes with it."""
-    nearest = best(near)
-    others = (c for c in near if c.id.startswith(MESSAGE) and c.snippet.kind != "user")
-    return [nearest, *islice(others, nearest.snippet.kind == "user")]
 
 
 def relevant(candidates: Sequence[Candidate]) -> list[Candidate]:

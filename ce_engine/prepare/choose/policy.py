@@ -21,7 +21,6 @@ class CutPolicy:
         share: share of the room that a new question may take for what it needs, whatever else is there.
         saved: so many times its room a session must have saved before a question that goes back may have all that is free,
             and the cut moves for it.
-        answer: of the room that is free, what the nearest piece of a question that goes back may take beyond that.
         may_go_back: of the score of the nearest of the newest messages, what another one needs so that a question may
             go back to it.
         filled: of the room that is free, what such a question may take.
@@ -40,7 +39,6 @@ class CutPolicy:
     lossless: float = 0.0
     share: float = 1.0
     saved: float = 0.0
-    answer: float = 0.0
     may_go_back: float = 0.75
     filled: float = 0.75
     refilled: float = 0.5
@@ -63,7 +61,6 @@ TOOLS = CutPolicy(
     lossless=0.4,
     share=0.1,
     saved=4.0,
-    answer=0.5,
     near=1.2,
 )
 """An agent with tools: many calls a question, all behind the same prefix. What is cut comes back as values, for later

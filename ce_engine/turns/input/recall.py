@@ -344,14 +344,17 @@ class Recall:
         return self.view.rows[n].message.status in BROKEN_OFF
 
     def settle(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
+        """Look for conflicts among the candidates' evidence and what the host sends (A-18).
+
+        Of a call that was made again its newest result has the say, whichever of them stands there.
+        """
         evidence_rows, of = self.view.evidence, self.view.by_message
         ids = [c.snippet.evidence_id for c in candidates if c.snippet.evidence_id in evidence_rows]
         if of:
             ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
         ids = [
             e
-            for e in dict.fromkeys(ids)
+            for e in dict.fromkeys(map(self._newest_evidence, ids))
             if may_claim(evidence_rows[e].evidence.metadata, self._evidence_text(e))
         ]
         if len(ids) < 2:
@@ -373,6 +376,17 @@ class Recall:
             if m.text
         ]
         return [*notes, *(candidate for candidate in candidates if candidate.id in kept_ids)]
+
+    def _newest_evidence(self, evidence_id: str) -> str:
+        """The evidence of the newest result of the call that evidence is of; itself, where that is not known."""
+        log = self.view.log
+        n = log.by_message_id(self.view.evidence[evidence_id].message_id or "")
+        newest = self._newest_result(n) if n is not None else None
+        return (
+            evidence_id
+            if newest is None
+            else self.view.by_message.get(log[newest].message_id, evidence_id)
+        )
 
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""

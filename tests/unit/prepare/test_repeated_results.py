@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from ce_engine import CharBasedEstimator, ContextEngine, MemoryStore, create_context_engine
-from tests.hosts.ward_host import STOCK, Ward, small_talk
+from tests.hosts.ward_host import CHART, RECORD, STOCK, Ward, small_talk
 
 
 QUESTION = "Which carprofen tablets have we of the supplier Vetpharm Nord?"
@@ -70,16 +71,22 @@ def test_results_of_other_arguments_are_results_of_their_own(engine: ContextEngi
     assert OLD in ward.inputs[-1]
 
 
-def test_an_agent_s_question_that_goes_back_has_its_answer_beside_what_stands(
+@pytest.mark.req("A-18")
+def test_of_sources_that_disagree_the_newest_result_of_a_call_has_the_say(
     engine: ContextEngine,
 ) -> None:
-    """What stands before earlier questions has all that may come back, and room is free for the next steps."""
-    ward = Ward(engine, 400)
-    ward.look_up("Please look.", "stock", OLD, "I did.", args=STOCK)
-    small_talk(ward, 9)
-    ward.look_up("Please look.", "stock", "bandages: 40", "I did.", args={"item": "another"})
-    small_talk(ward, 4)
-    ward.ask(QUESTION, "Those.")
-    assert "bandages" in ward.inputs[-1]
-    assert OLD in ward.inputs[-1]
-    assert ward.stored()[1][-1].report["token_used"] <= 400
+    """A chart that was corrected says what the record says: there is nothing to be told of."""
+    ward = Ward(engine)
+    ward.look_up("Who is Biscuit?", "patient_record", RECORD, "A dog of Dr. Lind.")
+    small_talk(ward, 2)
+    corrected = json.dumps(json.loads(CHART) | {"weight_kg": 31.2})
+    for paper in (CHART, corrected):
+        ward.look_up("What does the ward say?", "ward_chart", paper, "He is in kennel 4.")
+        small_talk(ward, 9)
+    second = next(n for n, text in enumerate(ward.inputs, 1) if corrected in text)
+    for _ in range(3):
+        ward.ask("What weight_kg has Biscuit, P-1, by record and by ward chart?", "So much.")
+        small_talk(ward, 4)
+    told = [turn for turn in ward.turns_with("Sources disagree") if turn > second]
+    assert told == []
+    assert ward.turns_with("31.2", "ward_chart")

@@ -92,7 +92,7 @@ def test_the_turns_are_listed_of_which_nothing_was_cached(bill: str) -> None:
     assert "of 2 turns the provider had nothing in its cache" in plain(part)
     assert [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)] == [
         "turn 1 none before it to begin like",
-        "turn 3 40 tokens are the same as before, 120 as the provider counts; then the cut moved",
+        "turn 3 40 tokens are the same as before, about 120 as the provider counts; then the cut moved",
     ]
 
 
@@ -130,7 +130,7 @@ def test_of_each_turn_without_a_cache_it_is_told_whose_doing_that_is(tmp_path: P
     with visit(found) as client:
         html = client.get(costs_url("", "s")).text
     part = html.split('class="uncached"')[1].split("</details>")[0]
-    alike = "{} tokens are the same as before, {} as the provider counts; "
+    alike = "{} tokens are the same as before, about {} as the provider counts; "
     few, enough = (
         f"; too few for its cache, which begins at {1024:,}",
         f"enough for its cache, which begins at {1024:,}",
