@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3141,
     "ce_engine/sessions": 1820,
-    "ce_engine/stores": 9155,
+    "ce_engine/stores": 9215,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6140,
     "ce_engine/turns": 6360,
