@@ -65,7 +65,7 @@ class Choice:
 async def beside(request: Request) -> Response:
     """Both turns; without another session those that can be chosen."""
     reader, query, say = reader_of(request), request.query_params, taste_of(request).language
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui beside")
     with reader.looking("ui beside", "read", scope):
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         again = await made_again(reader, record, say)
@@ -73,7 +73,7 @@ async def beside(request: Request) -> Response:
     if choice is None:
         offered = await _offered(request, scope)
         return page(request, "beside_choice.html", scope=scope, turn=record.at + 1, offered=offered)
-    other_scope = await reader.scope(choice.user, choice.session)
+    other_scope = await reader.scope(choice.user, choice.session, "ui beside")
     with reader.looking("ui beside", "read", other_scope):
         other = await _chosen_turn(reader, record, other_scope, choice.turn)
         other_again = await made_again(reader, other, say)
