@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1820,
     "ce_engine/stores": 9215,
     "ce_engine/testing": 2485,
-    "ce_engine/text": 6140,
+    "ce_engine/text": 6195,
     "ce_engine/turns": 6360,
     "ce_integrations": 40,
     "ce_integrations/calls": 1785,
