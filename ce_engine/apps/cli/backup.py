@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -67,9 +69,8 @@ async def _backup(file: Path, url: str, with_secret: bool, *, quiet: bool) -> tu
 
     refuse_to_overwrite(file)
     key = _secret_of(url) if with_secret else None
-    if key is not None:
-        refuse_to_overwrite(file.with_name(f"{file.name}.key"))
-    with draft_of(file) as draft:
+    # The key is there first: an archive without it, of a run that was killed, would be taken for whole.
+    with _key_beside(file, key), draft_of(file) as draft:
         if scheme_of(url) == "sqlite":
             async with reading(url) as store:
                 count, problems = len(await store.list_keys()), await _damaged(store)
@@ -77,9 +78,31 @@ async def _backup(file: Path, url: str, with_secret: bool, *, quiet: bool) -> tu
                     await asyncio.to_thread(snapshot, local_path(url), draft)
         else:
             count, problems = await _archived(url, draft, quiet=quiet)
-    if key is not None:
-        secret.put_beside(file, key)
     return count, problems
+
+
+@contextmanager
+def _key_beside(file: Path, key: bytes | None) -> Iterator[None]:
+    """Put a key beside a file that is made inside; it goes where that fails.
+
+    The same key may be there already: a run that was killed left it.
+
+    Raises:
+        ConfigError: something else is there.
+    """
+    from ce_engine.stores.tables.archives import refuse_to_overwrite  # noqa: PLC0415
+
+    if key is None or (secret.is_beside(file) and secret.beside(file) == key):
+        yield
+        return
+    place = file.with_name(f"{file.name}.key")
+    refuse_to_overwrite(place)
+    secret.put_beside(file, key)
+    try:
+        yield
+    except BaseException:
+        place.unlink(missing_ok=True)
+        raise
 
 
 async def _damaged(store: Store) -> list[str]:

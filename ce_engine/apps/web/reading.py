@@ -15,7 +15,12 @@ from ce_engine.apps.present.rules_out import RuleOut, rules_out
 from ce_engine.apps.web.read_once import ReadOnce, reading_once
 from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
-from ce_engine.errors import ScopeViolationError, SessionNotFoundError, SettingForgedError
+from ce_engine.errors import (
+    ContextEngineError,
+    ScopeViolationError,
+    SessionNotFoundError,
+    SettingForgedError,
+)
 from ce_engine.ports.audit import Authorize
 from ce_engine.schema.audit import Action
 from ce_engine.schema.environment import AUDIT_LOG
@@ -128,6 +133,15 @@ class Reader:
             account_id=self.account, user_id=self.user, ephemeral=True, since=since, limit=limit
         )
         return [info for info in infos if self.may("list", info)]
+
+    async def is_there(self, info: SessionInfo) -> bool:
+        """Whether a session that was listed is there still; one that cannot be read just now is."""
+        scope = Scope.of_stored(info.account_id, info.user_id, info.session_id)
+        try:
+            state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        except ContextEngineError:
+            return True
+        return state is not None
 
     async def scope(self, user_id: str, session_id: str, door: str) -> Scope:
         """The scope of a session that is there, its project included; a look at none is told of, as one of this `door`.

@@ -101,11 +101,16 @@ async def beside(request: Request) -> Response:
 
 async def _offered(request: Request, scope: Scope) -> list[SessionInfo]:
     """Other sessions, those of the same user first."""
-    infos = [line.info for line in await index_of(request).look()]
-    infos = [info for info in infos if (info.user_id, info.session_id) != scope.key[1:]]
-    own = [info for info in infos if info.user_id == scope.user_id]
-    others = (info for info in infos if info.user_id != scope.user_id)
-    return [*islice(chain(own, others), MOST_SESSIONS)]
+    index = index_of(request)
+    lines = await index.look()
+    while True:
+        lines = [line for line in lines if line.key != scope.key[1:]]
+        own = [line for line in lines if line.info.user_id == scope.user_id]
+        others = (line for line in lines if line.info.user_id != scope.user_id)
+        offered = [*islice(chain(own, others), MOST_SESSIONS)]
+        if not await index.forget_deleted(offered):
+            return [line.info for line in offered]
+        lines = index.order
 
 
 async def _chosen_turn(reader: Reader, record: StoredTurn, scope: Scope, choice: str) -> StoredTurn:
