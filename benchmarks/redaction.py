@@ -196,6 +196,7 @@ KINDS: tuple[Kind, ...] = (
     ("passwords, labels of other languages", password, ("Passwort: {}", "la contraseña es {}", "mot de passe : {}", "пароль: {}", "パスワード：{}", "비밀번호: {}", "senha: {}")),
     ("passwords with spaces, quoted or up to the end of the line", lambda: " ".join(signs(R.randint(4, 8), string.ascii_lowercase) for _ in range(4)), ("password: {}", 'the password is "{}"')),
     ("passwords with spaces within a sentence", lambda: " ".join(signs(5, string.ascii_lowercase) for _ in range(3)), ("my password is {} and nobody knows", "log in with {} please")),
+    ("passwords of letters alone, behind a label, at the end of a line", lambda: signs(R.randint(8, 16), string.ascii_lowercase), ("password: {}", "Passwort: {}", "pw: {}", "db.password={}")),
     ("one-time codes beside a label", lambda: digits(6), ("your verification code is {}", "{} is your login code", "验证码{}，5分钟内有效", "Ihr Bestätigungscode lautet {}", "Код подтверждения: {}", "認証コードは{}です", "OTP {}")),
     ("one-time codes without one", lambda: digits(6), ("just got {} on my phone", "it says {}")),
     ("birth dates behind a label", born, ("date of birth: {}", "I was born on {}", "出生日期：{}", "né le {}", "geboren am {}", '{{"dob": "{}"}}')),

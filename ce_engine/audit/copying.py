@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import ContextEngineError, StoreError
+from ce_engine.schema.document import Task
+from ce_engine.schema.enums import TaskStatus, TurnStatus
+from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Standing
 from ce_engine.stores.base import SEALED_BY, BaseStore
 from ce_engine.stores.codec import compact
+from ce_engine.stores.row_rules import not_resting_on
 
 
 if TYPE_CHECKING:
@@ -25,6 +29,11 @@ if TYPE_CHECKING:
 
 _TRIES = 20
 """How often a session is read again that the app goes on writing."""
+_STEPS = (
+    *(TaskStatus.PENDING, TaskStatus.IN_PROGRESS),
+    *(TaskStatus.CANCELLED, TaskStatus.FAILED, TaskStatus.COMPLETED),
+)
+"""From each a task goes on to a later one; one that is begun anew is told apart when it ends."""
 _OWN = {"made_at", "access_count", "last_accessed_at", "forged", "older"}
 """What each store says for itself."""
 GENUINE = frozenset({"intact", "deleted"})
@@ -137,13 +146,57 @@ def _is_earlier(there: StoredSession, session: StoredSession) -> bool:
     head, events = there.head, session.events
     if head.version >= session.head.version or head.salt != session.head.salt or not there.events:
         return False
+    if head.epoch > session.head.epoch:  # its document was replaced there
+        return False
     last = head.last_event_seq
     if last > len(events) or events[last - 1].hash != head.chain_head:
         return False
     if there.messages != session.messages[: len(there.messages)]:
         return False
-    parts = ("evidence", "calls", "usages", "tasks", "turns")
-    return all(getattr(there, name).keys() <= getattr(session, name).keys() for name in parts)
+    parts = ("evidence", "calls", "usages", "tasks", "turns", "placeholders")
+    if not all(getattr(there, name).keys() <= getattr(session, name).keys() for name in parts):
+        return False
+    return _is_nothing_lost(there, session, events[last:])
+
+
+def _is_nothing_lost(there: StoredSession, session: StoredSession, later: Sequence[Event]) -> bool:
+    """Whether the session has each row of what is there, or goes on from it.
+
+    Most rows change with an event that names them. No event tells of blocks and tasks: nobody knows which of
+    two is the newer, so a block is the same, and a task has gone on at most.
+    """
+    blocks = list(there.blocks.values())
+    told: set[str | None] = set()
+    for event in later:
+        told |= {event.turn_id, event.tool_call_id, event.model_usage_id}
+        if event.event_type == EventType.DELETED:
+            blocks = not_resting_on(blocks, event.payload.get("evidence_id", ""))
+    is_told = told.__contains__
+    now = session.evidence
+    return (
+        all(
+            now[key].evidence.content in {"", row.evidence.content}
+            for key, row in there.evidence.items()
+        )
+        and all(session.blocks.get(block.block_id) == block for block in blocks)
+        and all(_has_gone_on(task, session.tasks[key]) for key, task in there.tasks.items())
+        and all(is_told(key) or session.calls[key] == row for key, row in there.calls.items())
+        and all(is_told(key) or session.usages[key] == row for key, row in there.usages.items())
+        and all(
+            is_told(key) or row.status is TurnStatus.OPEN or session.turns[key] == row
+            for key, row in there.turns.items()
+        )
+        and there.placeholders.items() <= session.placeholders.items()
+    )
+
+
+def _has_gone_on(there: Task, task: Task) -> bool:
+    """Whether a task is the same one, as far as it was, or further."""
+    moved = {name: getattr(task, name) for name in ("status", "result_evidence_ids", "error")}
+    return there == task or (
+        _STEPS.index(there.status) < _STEPS.index(task.status)
+        and there.model_copy(update=moved) == task
+    )
 
 
 def differences(session: StoredSession, other: StoredSession | None) -> list[str]:

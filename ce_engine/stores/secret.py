@@ -78,7 +78,12 @@ def of_process() -> bytes:
 
 def is_there(database: Path) -> bool:
     """Whether there is a secret for a local store; nothing is made."""
-    return from_environment() is not None or os.path.lexists(_file(database))
+    return from_environment() is not None or is_beside(database)
+
+
+def is_beside(database: Path) -> bool:
+    """Whether there is a key file beside a local store, or beside a backup."""
+    return os.path.lexists(_file(database))
 
 
 def _file(database: Path) -> Path:

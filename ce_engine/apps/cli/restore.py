@@ -124,6 +124,10 @@ async def _verify_settings(engine: ContextEngine, store: SqlStore, file: Path) -
                 f"{verification.status}: {'; '.join(verification.wrong)}. Nothing was restored; `ce copy sqlite:///{file} TO` "
                 "copies the others."
             )
+    if damage := await store.damaged():
+        raise StoreError(
+            f"of the backup, {'; '.join(damage)}. Nothing was restored; `ce copy sqlite:///{file} TO` copies what is intact."
+        )
     mark = SEALED_BY.account_id, SEALED_BY.user_id
     rows = [row for key, row in (await store.list_settings()).items() if key[:2] != mark]
     return len(rows), sum(row.standing is Standing.UNVERIFIED for row in rows)

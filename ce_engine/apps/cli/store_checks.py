@@ -62,7 +62,7 @@ def store(url: str) -> list[Check]:
         return [failed("store", error)]
     rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
     place = _place(scheme, path)
-    damaged = asyncio.run(_damaged_at(path.as_uri())) if scheme == "file" and path.exists() else []
+    damaged = asyncio.run(_damaged_at(_url(scheme, path))) if path.exists() else []
     two = secret.two_secrets(path)
     secrets = [Check("secret", Status.WARN, two, secret.CURE)] if two else []
     return [place, *damaged, *rights, *secrets, *(_variable() or _key_file(path))]
@@ -144,9 +144,13 @@ async def _damaged_at(url: str) -> list[Check]:
         await opened.close()
 
 
+def _url(scheme: str, path: Path) -> str:
+    return path.as_uri() if scheme == "file" else f"sqlite:///{path}"
+
+
 async def _opened(scheme: str, path: Path) -> Check | None:
     """Open and write the store; say what is wrong, if something is."""
-    opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
+    opened = open_store(_url(scheme, path))
     try:
         await opened.check()
     except ContextEngineError as error:

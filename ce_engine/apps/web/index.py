@@ -163,16 +163,29 @@ class SessionIndex:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look(self) -> list[Line]:
-        """The sessions as they are known now; there is somebody who looks.
+        """The sessions as they are known now, listed anew where nobody looked for long; there is somebody who looks.
 
         Raises:
             StoreUnavailableError: they could not be listed.
         """
+        if self.rests:
+            self._listed.clear()
         self._wake()
         await self._listed.wait()
         if self._trouble is not None and not self.order:
             raise self._trouble
         return self.order
+
+    async def forget_deleted(self, lines: Sequence[Line]) -> bool:
+        """Forget those of these sessions, which are going to be shown, that were deleted meanwhile; false if none was."""
+        answers = await asyncio.gather(*(self._reader.is_there(line.info) for line in lines))
+        gone = [line.key for line, is_there in zip(lines, answers, strict=True) if not is_there]
+        for key in gone:
+            self._lines.pop(key, None)
+            self._calls_kept -= len(self._calls.pop(key, ()))
+        if gone:
+            self.order = [line for line in self.order if line.key in self._lines]
+        return bool(gone)
 
     async def changes(self, after: int, within: float) -> tuple[int, list[SessionInfo]]:
         """What was written to since a generation, waited for, and the generation now."""
@@ -231,6 +244,7 @@ class SessionIndex:
             if time.monotonic() > self._clock.looked_by + self._pace.idle_s:
                 self._somebody.clear()
                 await self._somebody.wait()
+                await self._tried(self._list(None))
             began = time.monotonic()
             await self._tried(self._look_for_news())
             pause = max(self._pace.look_s, (time.monotonic() - began) / LOOK_SHARE)

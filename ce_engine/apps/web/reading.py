@@ -15,7 +15,12 @@ from ce_engine.apps.present.rules_out import RuleOut, rules_out
 from ce_engine.apps.web.read_once import ReadOnce, reading_once
 from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
-from ce_engine.errors import ScopeViolationError, SessionNotFoundError, SettingForgedError
+from ce_engine.errors import (
+    ContextEngineError,
+    ScopeViolationError,
+    SessionNotFoundError,
+    SettingForgedError,
+)
 from ce_engine.ports.audit import Authorize
 from ce_engine.schema.audit import Action
 from ce_engine.schema.environment import AUDIT_LOG
@@ -129,23 +134,54 @@ class Reader:
         )
         return [info for info in infos if self.may("list", info)]
 
-    async def scope(self, user_id: str, session_id: str) -> Scope:
-        """The scope of a session that is there, its project included.
+    async def is_there(self, info: SessionInfo) -> bool:
+        """Whether a session that was listed is there still; one that cannot be read just now is."""
+        scope = Scope.of_stored(info.account_id, info.user_id, info.session_id)
+        try:
+            state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        except ContextEngineError:
+            return True
+        return state is not None
+
+    async def scope(self, user_id: str, session_id: str, door: str) -> Scope:
+        """The scope of a session that is there, its project included; a look at none is told of, as one of this `door`.
 
         Raises:
             SessionNotFoundError: there is none of this user, or another user was chosen.
         """
+        began = time.perf_counter()
         key_scope = Scope.of_stored(self.account, user_id, session_id)
         state = None
         if self.user in (None, user_id):
             state = await self.store.state(key_scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is None:
             self._read_once.forget()  # it may have been deleted
-            raise SessionNotFoundError(
+            absent = SessionNotFoundError(
                 f"there is no session {session_id!r} here. It may have been deleted: the list of "
                 "sessions has those that are there."
             )
+            refusal = self._refusal(key_scope)
+            self._guard.tell(
+                door,
+                "read",
+                self.actor,
+                key_scope,
+                began=began,
+                status="denied" if refusal else "not_found",
+                error=refusal or absent,
+            )
+            raise absent
         return Scope.of_stored(*key_scope.key, state.head.project_id)
+
+    def _refusal(self, scope: Scope) -> ScopeViolationError | None:
+        """Why nobody may read such a session here, whether it is there or not."""
+        if self.user not in (None, scope.user_id):
+            return ScopeViolationError("another user was chosen")
+        try:
+            self._guard.check(self.source.authorize, self.actor, "read", scope)
+        except ScopeViolationError as error:
+            return error
+        return None
 
     def engine(self) -> ContextEngine:
         """An engine over the store, made when it is first needed: it is slow to import."""

@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Connection, Dialect, LargeBinary, Select, Table,
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
+from ce_engine.errors import FileDamagedError
 from ce_engine.stores.tables.macs import CONTENT, Content, Row
 from ce_engine.stores.tables.tables import StoredForm
 
@@ -108,9 +109,13 @@ class Command(_Statement):
     content: Content | None = None
     """What the rows are that it writes whole; nothing if it does not."""
 
-    def __init__(self, statement: Any, columns: Iterable[str] = ()) -> None:
+    def __init__(
+        self, statement: Any, columns: Iterable[str] = (), *, is_exact: bool = False
+    ) -> None:
         super().__init__(statement, columns)
         self._rows: dict[str, Callable[[Any], Row]] = {}
+        self._is_exact = is_exact
+        """Each of the values is a row that is written: fewer are none that were there already."""
 
     def run(
         self,
@@ -118,12 +123,18 @@ class Command(_Statement):
         *values: Values,
         wrote: Callable[[Content, Sequence[Row], int], None] | None = None,
     ) -> int:
-        """Execute once for each of the values, nothing without any; `wrote` hears of whole rows, and how many went in."""
+        """Execute once for each of the values, nothing without any; `wrote` hears of whole rows, and how many went in.
+
+        Raises:
+            FileDamagedError: fewer were written than must be.
+        """
         if not values:
             return 0
         compiled = self._for(connection.dialect)
         bound = [*map(compiled.bound, values)]
         done = _executed(connection, compiled.text, bound, _count)
+        if self._is_exact and 0 <= done < len(bound):  # below 0: a driver that cannot tell
+            raise left_out(self._statement.table.name)
         if wrote is not None and self.content is not None:
             wrote(self.content, [*map(self._row(compiled), bound)], done)
         return done
@@ -214,9 +225,18 @@ def commit(connection: Connection) -> None:
         ) from error
 
 
-def inserting(table: Table, statement: Insert | None = None) -> Command:
-    """An insert of all columns but the row's own number."""
+def left_out(table: str) -> FileDamagedError:
+    """The error where a row that was sent is not there afterwards."""
+    return FileDamagedError(
+        f"the store's database left out what was to be written to its table {table}: somebody gave it a rule or a "
+        "trigger, which is none of ours. Nothing was written. See: ce verify"
+    )
+
+
+def inserting(table: Table, statement: Insert | None = None, *, is_exact: bool = True) -> Command:
+    """An insert of all columns but the row's own number; every row goes in, if it `is_exact`."""
     columns = [column.name for column in table.c if column.name != "id"]
-    command = Command(insert(table) if statement is None else statement, columns)
+    statement = insert(table) if statement is None else statement
+    command = Command(statement, columns, is_exact=is_exact)
     command.content = CONTENT.get(table)
     return command

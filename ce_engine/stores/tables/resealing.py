@@ -40,7 +40,8 @@ class _Rows:
         self._update = Command(
             update(table)
             .where(here, *(table.c[name] == bindparam(f"of_{name}") for name in key))
-            .values({name: bindparam(name) for name in names})
+            .values({name: bindparam(name) for name in names}),
+            is_exact=True,
         )
         self._key = key
 
@@ -72,7 +73,8 @@ _KEY = ("account_id", "user_id", "project_id", "name")
 _PUT = Command(
     update(_t)
     .where(*(_t.c[n] == bindparam(f"of_{n}") for n in _KEY))
-    .values(value=bindparam("value"))
+    .values(value=bindparam("value")),
+    is_exact=True,
 )
 _RAW = Query(select(_t.c.account_id, _t.c.user_id, _t.c.project_id, _t.c.name, _t.c.value))
 

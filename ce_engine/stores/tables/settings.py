@@ -52,7 +52,8 @@ _PUT = inserting(
 _SIGN = Command(
     update(_t)
     .where(*(_t.c[name] == bindparam(f"of_{name}") for name in _KEY))
-    .values(macs=bindparam("macs"))
+    .values(macs=bindparam("macs")),
+    is_exact=True,
 )
 
 

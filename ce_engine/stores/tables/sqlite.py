@@ -30,7 +30,7 @@ MOST_TICKS = 1_000
 """Steps of one transaction, by `_TICK`: of millions of rows. A view or trigger that never ends takes half a minute."""
 _PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
 
-_VIEWS = "SELECT name FROM sqlite_master WHERE type = 'view'"
+_VIEWS = "SELECT name FROM sqlite_master WHERE lower(type) = 'view'"
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
 
 BESIDE = ("-wal", "-shm", "-journal")

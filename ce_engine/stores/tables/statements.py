@@ -33,7 +33,8 @@ UPDATE_HEAD = Command(
                 *("macs", "macs_mac", "head_mac"),
             )
         }
-    )
+    ),
+    is_exact=True,
 )
 ONE_ROW = {
     table: Query(
@@ -79,13 +80,12 @@ def _put(table: Table, *key: str, statement: Upsert | None = None, where: Any = 
         if column.name not in {"id", "session", *key}
     }
     index = ["session", *key]
-    return inserting(
-        table, statement.on_conflict_do_update(index_elements=index, set_=others, where=where)
-    )
+    statement = statement.on_conflict_do_update(index_elements=index, set_=others, where=where)
+    return inserting(table, statement, is_exact=where is None)
 
 
 def _put_once(table: Table) -> Command:
-    return inserting(table, upsert(table).on_conflict_do_nothing())
+    return inserting(table, upsert(table).on_conflict_do_nothing(), is_exact=False)
 
 
 NEW_SESSION = inserting(_s)
@@ -93,12 +93,14 @@ _BEGUN = ("salt", "key_id", "ephemeral", "project_id", "created_at")
 BEGIN_ANEW = Command(
     update(_s)
     .where(_s.c.id == _THIS)
-    .values({name: bindparam(name) for name in _BEGUN} | {"summary": None, "meta": None})
+    .values({name: bindparam(name) for name in _BEGUN} | {"summary": None, "meta": None}),
+    is_exact=True,
 )
 END_SESSION = Command(
     update(_s)
     .where(_s.c.id == _THIS)
-    .values(salt=b"", key_id="", ephemeral=False, summary=None, meta=None)
+    .values(salt=b"", key_id="", ephemeral=False, summary=None, meta=None),
+    is_exact=True,
 )
 KNOWN_MESSAGES = _select_ids(tables.messages, "message_id")
 NEW_MESSAGES = inserting(tables.messages)
@@ -109,12 +111,14 @@ LINKED_EVIDENCE = Command(
         tables.evidence.c.session == _THIS,
         tables.evidence.c.evidence_id == bindparam("evidence_id"),
     )
-    .values({name: bindparam(name) for name in ("body", "content", "message_id")})
+    .values({name: bindparam(name) for name in ("body", "content", "message_id")}),
+    is_exact=True,
 )
 EMPTY_EVIDENCE = Command(
     update(tables.evidence)
     .where(tables.evidence.c.session == _THIS, tables.evidence.c.evidence_id == bindparam("one"))
-    .values(body=bindparam("body"), content="")
+    .values(body=bindparam("body"), content=""),
+    is_exact=True,
 )
 EMPTY_MESSAGE = Command(
     update(tables.messages)
@@ -124,7 +128,8 @@ EMPTY_MESSAGE = Command(
 TEXT_OF_MESSAGE = Command(
     update(tables.messages)
     .where(tables.messages.c.session == _THIS, tables.messages.c.seq == bindparam("number"))
-    .values({name: bindparam(name) for name in ("content", "withheld", "extra")})
+    .values({name: bindparam(name) for name in ("content", "withheld", "extra")}),
+    is_exact=True,
 )
 BODY_OF_USAGE = Command(
     update(tables.model_usage)
@@ -132,12 +137,14 @@ BODY_OF_USAGE = Command(
         tables.model_usage.c.session == _THIS,
         tables.model_usage.c.model_usage_id == bindparam("one"),
     )
-    .values(body=bindparam("body"))
+    .values(body=bindparam("body")),
+    is_exact=True,
 )
 REPORT_OF_TURN = Command(
     update(tables.turns)
     .where(tables.turns.c.session == _THIS, tables.turns.c.turn_id == bindparam("one"))
-    .values({name: bindparam(name) for name in ("attempts", "report")})
+    .values({name: bindparam(name) for name in ("attempts", "report")}),
+    is_exact=True,
 )
 EXTRA_OF_MESSAGE = select(tables.messages.c.extra).where(
     tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one")
@@ -210,12 +217,15 @@ KNOWN_USAGE = select(tables.model_usage.c.model_usage_id, tables.model_usage.c.t
     tables.model_usage.c.session == _THIS
 )
 ALL_CALLS = select(*rows.CALL).where(tables.tool_calls.c.session == _THIS)
-SET_SUMMARY = Command(update(_s).where(_s.c.id == _THIS).values(summary=bindparam("summary")))
+SET_SUMMARY = Command(
+    update(_s).where(_s.c.id == _THIS).values(summary=bindparam("summary")), is_exact=True
+)
 SET_META = Command(
     update(_s)
     .where(_s.c.id == _THIS)
     .values(
         meta=bindparam("meta"),
         created_at=func.coalesce(bindparam("created_at", type_=tables.Text), _s.c.created_at),
-    )
+    ),
+    is_exact=True,
 )

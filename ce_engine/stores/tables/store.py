@@ -288,7 +288,9 @@ class SqlStore(BaseStore):
     async def damaged(self, account_id: str | None = None, user_id: str | None = None) -> list[str]:
         if (account_id, user_id) != (None, None):
             return []  # nobody knows whose they are
-        return await self._read(lambda c: reads.nameless(c) + settings.nameless(c), [])
+        return await self._read(
+            lambda c: reads.nameless(c) + settings.nameless(c) + foreign.sentences(c), []
+        )
 
     async def reseal(self, scope: Scope) -> bool:
         now, key_id = self._clock.now_iso(), sealing.key_id()

@@ -14,7 +14,7 @@ from ce_engine.schema.ids import session_key
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.compiled_statements import Command
+from ce_engine.stores.tables.compiled_statements import Command, left_out
 from ce_engine.stores.tables.macs import CONTENT, Content, Macs, Row
 
 
@@ -62,7 +62,20 @@ class TableChange:
         return self.head.row_id
 
     def put(self, command: Command, values: Sequence[rows.Values]) -> int:
-        return command.run(self.connection, *values, wrote=self._wrote(values))
+        """Write the rows; how many of them went in.
+
+        Raises:
+            FileDamagedError: one did not, and is not there.
+        """
+        done = command.run(self.connection, *values, wrote=self._wrote(values))
+        if command.content is not None and done < len(values):
+            self._see_there(command.content, values)
+        return done
+
+    def _see_there(self, content: Content, values: Sequence[rows.Values]) -> None:
+        """See that those that did not go in were there already: a rule of the database's may have left them out."""
+        if any(self._now(content, each) is None for each in values):
+            raise left_out(content.table.name)
 
     def _wrote(
         self, values: Sequence[rows.Values]

@@ -23,6 +23,45 @@ _PROSE = words(
     "you your days day hashed encrypted stored rotation rotated oder und nicht ist die der das le la les el los"
 )
 """Words of sentences about passwords: whoever makes one of words takes others."""
+_OF_FORMS = words(
+    "str string text bytes boolean integer number float object array list dict map any char varchar buffer "
+    "none null undefined void true false yes not enabled disabled on off active inactive public private "
+    "password passwords passphrase passcode passwort kennwort wachtwoord contrasena credential credentials account "
+    "settings security policy policies requirements requirement guidelines overview options option details "
+    "rules tips notes note example examples generator manager authentication authorization login logout signin "
+    "username email user users admins field label title button dialog screen prompt placeholder input output "
+    "value variable parameter argument property column format type kind class hash salt plain plaintext "
+    "incomplete alias final literal protocol union tuple never mixed "
+    "cleartext bcrypt scrypt argon sha base64 secret secrets token tokens key keys vault keychain keyring env "
+    "environment config configuration prefix suffix good better best weak strong medium fair poor bad okay "
+    "valid invalid correct incorrect wrong right missing empty blank unset unknown unavailable same unchanged "
+    "success failure error warning status none nothing something anything everything nobody hidden known later "
+    "soon today tomorrow yesterday again already always never maybe perhaps sorry thanks please welcome hello "
+    "change create choose enter confirm repeat reset forgot forget recover recovery remember retry update "
+    "verify submit cancel delete remove rotate rotation expiry expiration length strength complexity history "
+    "visibility toggle access permission denied allowed granted request response self this that these those "
+    "mandatory optional obligatory sensitive confidential internal default custom manual automatic generated "
+    "random unique simple secure insecure safe unsafe readonly writeonly deprecated legacy temporary "
+    "falsch richtig leer geheim vergessen notwendig erforderlich optional unbekannt mot senha clave"
+)
+"""What stands alone behind such a label in forms, schemas, headings, logs and code."""
+_OF_FORMS_ABROAD = re.compile(
+    r"(?i)(?:falsch|ung|unbek|vergess|notwend|erforder|pflicht|incor|oblig|requ|richies|neces|inv|vac|vuot|olvid|"
+    r"oubli|dimentic|esquec|verge|verplicht|vereist|onjuist|ongeldig|wymag|zapom|glem|feil|fel|krav|gerek|yanl|zorunlu)"
+)
+_LONE_WORD = re.compile(r"[A-Za-z]{5,64}\Z")
+_ENDS = re.compile(r"[.!]?[ \t]*(?:[\r\n]|\Z)|[.!][ ]+(?=[A-Z\u4e00-\u9fff])|[。！，；]")
+_HUMPS = re.compile(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)+")
+_NO_VOWELS = re.compile(r"(?i)[^aeiouy]{5}")
+_SAID = re.compile(r"(?:ed|able|ible)\Z")
+_DONE_WITH = re.compile(
+    r"(?i)\b(?:reset|forgot|forgotten|lost|recover|rotate|manage|show|hide)[ _\-](?:your[ _])?\Z"
+)
+"""What is done with a password: `Reset password: daily`."""
+_OF_OTHERS = words("parola heslo hasło haslo")
+"""Labels that stand for other words, too."""
+_KEY_PATH = re.compile(r"(?i)(?:[a-z][a-z0-9]*[._\-])*")
+"""What stands before the label in a line of settings: `spring.datasource.password=`."""
 _PATH = re.compile(r"[/~.$]|[A-Za-z]:[\\/]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TO_LINE_END = re.compile(r"[^\n\r\"'`<>{}()|;,，。；]{1,120}+(?=[\n\r]|\Z)")
@@ -54,6 +93,29 @@ def _to_line_end(label: Label) -> Bounds | None:
         return None
     marked = label.tail["operator"].strip() in {":", "=", "："}
     return (start, start + len(rest)) if marked and (lower or signed) else None
+
+
+def _lone_word(label: Label, end: int) -> bool:
+    """Say whether a word of letters alone is a password: `password: swordfish`, no `password: required`.
+
+    It ends the line or sentence, and is nothing that forms, schemas, logs or code say there.
+    """
+    text, start = label.text, label.tail.start("value")
+    value, lower = text[start:end], text[start:end].lower()
+    operator = (label.tail["operator"] or "").strip()
+    if operator not in {":", "=", "：", "＝"} or not _LONE_WORD.match(value):
+        return False
+    if not _ENDS.match(text, end) or lower in _PROSE or lower in _OF_FORMS or "pass" in lower:
+        return False
+    is_name = _HUMPS.fullmatch(value) and not _NO_VOWELS.search(value)
+    line = text[max(text.rfind("\n", 0, label.start) + 1, label.start - 80) : label.start]
+    is_said = _SAID.search(lower) or _OF_FORMS_ABROAD.match(value) or _DONE_WITH.search(line)
+    if is_name or is_said:
+        return False
+    if value.istitle() and (line.isspace() or line[-1:].isalnum() or line[-1:] == "_"):
+        return False  # `db_password: Incomplete`: a type
+    # In code a name is assigned so, to an attribute, in a block, in a call.
+    return operator not in {"=", "＝"} or _KEY_PATH.fullmatch(line) is not None
 
 
 def _marked_alone(label: Label, start: int, end: int) -> bool:
@@ -88,7 +150,8 @@ def password(label: Label) -> Bounds | None:
     if not quoted and is_code(label, value, behind):
         return None
     explicit = quoted or shouted or (label.chinese and operator is not None)
-    return (start, end) if password_value(value, explicit=explicit) else None
+    is_one = password_value(value, explicit=explicit) or _lone_word(label, end)
+    return (start, end) if is_one else None
 
 
 _AGAIN = (
@@ -125,7 +188,11 @@ def _foreign(label: Label) -> Bounds | None:
     if " " in value:
         return (start, end) if quoted and several_words(value, 2) else None
     asian = label.text[label.start] > "\u0e00"
-    return (start, end) if password_value(value, explicit=quoted or asian) else None
+    is_lone = label.text[label.start : label.end].lower() not in _OF_OTHERS and _lone_word(
+        label, end
+    )
+    is_one = is_lone or password_value(value, explicit=quoted or asian)
+    return (start, end) if is_one else None
 
 
 _CHANGE = re.compile(

@@ -130,6 +130,29 @@ def test_what_is_restored_is_what_was_verified(
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
+def test_a_backup_that_was_killed_beside_its_key_is_made_by_the_next_run(tmp_path: Path) -> None:
+    """The key comes first, and the same one is no reason to refuse; another one is."""
+    url, archive, key = filled("sqlite", tmp_path), tmp_path / "b.ce", tmp_path / "b.ce.key"
+    again = ("backup", str(archive), "--store", url, "--with-secret")
+    assert ce(*again).exit_code == 0
+    archive.unlink()
+    done = ce(*again)
+    assert done.exit_code == 0, done.stderr
+    assert ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new")).exit_code == 0
+    archive.unlink()
+    key.write_text("ab" * 32)
+    assert ce(*again).exit_code == 1
+    assert (key.read_text(), archive.exists()) == ("ab" * 32, False)
+
+
+def test_a_backup_that_fails_leaves_no_key(tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    path = local_path(url)
+    path.write_bytes(path.read_bytes()[:20_000])
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 1
+    assert not list(tmp_path.glob("*b.ce*"))
+
+
 def _spoil(archive: Path, *statements: str) -> None:
     with closing(sqlite3.connect(archive)) as connection, connection:
         for statement in statements:

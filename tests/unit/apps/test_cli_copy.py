@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ce_engine import RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine import (
+    EvidenceType,
+    ModelUsage,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    Task,
+    TaskStatus,
+    create_context_engine,
+)
+from ce_engine.ports.store import Store
+from ce_engine.schema.document import Ref, TaskState
 from ce_engine.stores.encryption import VARIABLE
 from ce_engine.stores.urls import local_path
-from ce_engine.testing.host import HostApp
+from ce_engine.testing import host, samples
+from ce_engine.testing.host import HostApp, assistant
 from tests.hosts.cli_host import ce
-from tests.unit.audit.forged_store import GONE, OTHER, SCOPE
+from tests.unit.audit.forged_store import BOOK, GONE, OTHER, SCOPE
 from tests.unit.audit.forged_store import fill as fill_file
 from tests.unit.stores.test_sealed_stores import KEY, bytes_at, url_of
 
@@ -99,6 +113,73 @@ def test_what_the_app_went_on_with_is_brought_by_the_next_copy(
     engine.sync.close()
     done = json.loads(ce("copy", url, target, "--json").stdout)
     assert done == NOTHING | {"copied": 1, "renewed": 1, "there": 2}
+    assert seen(target) == seen(url)
+
+
+def _block(store: Store) -> Any:
+    return store.put_context_blocks(SCOPE, [samples.block("b1", content="of the copy alone")])
+
+
+def _new_block(store: Store) -> Any:
+    return store.put_context_blocks(SCOPE, [samples.block("b9", content="of the copy alone")])
+
+
+def _task(store: Store) -> Any:
+    return store.upsert_tasks(SCOPE, [Task(task_id="k1", name="of the copy alone")])
+
+
+def _usage(store: Store) -> Any:
+    usage = ModelUsage(model_usage_id="x", provider="p", model="of the copy alone")
+    return store.append_model_usage(SCOPE, [usage])
+
+
+def _document(store: Store) -> Any:
+    return store.patch_session(SCOPE, {"task_state": TaskState()})
+
+
+@pytest.mark.parametrize("change", [_block, _new_block, _task, _usage, _document])
+@pytest.mark.parametrize(("one", "other"), [("sqlite", "file"), ("file", "sqlite")])
+def test_what_the_copy_alone_has_is_left_and_named(
+    one: str, other: str, change: Callable[[Store], Any], tmp_path: Path
+) -> None:
+    """Also where no event tells of it, and the app went on with more in the first store."""
+    url, target = filled(one, tmp_path), url_of(other, tmp_path, "copy")
+    assert ce("copy", url, target).exit_code == 0
+    engine = create_context_engine(target, config=PATIENT)
+    engine.loop.run(change(engine.store))
+    engine.sync.close()
+    before = seen(target)
+    engine = create_context_engine(url, config=PATIENT)
+    for n in range(3):
+        HostApp(engine, SCOPE).ask(f"and then {n}?", "then spring")
+    engine.sync.close()
+    refused = ce("copy", url, target)
+    assert refused.exit_code == 1
+    assert f"session '{SCOPE.session_id}'" in refused.stderr
+    assert "differs" in refused.stderr
+    assert seen(target) == before
+
+
+def test_a_copy_follows_what_no_event_tells_of(tmp_path: Path) -> None:
+    """A task that goes on, a turn that ends, a block that comes, one that goes with its evidence."""
+    url, target = filled("sqlite", tmp_path), url_of("file", tmp_path, "copy")
+    engine = create_context_engine(url, config=PATIENT)
+    app = HostApp(engine, SCOPE)
+    engine.sync.record_evidence(SCOPE, "page three", BOOK, EvidenceType.RAG_DOC)
+    [name] = [e.evidence_id for e in engine.sync.list_evidences(SCOPE) if e.content == "page three"]
+    refs = [Ref(evidence_id=name)]
+    engine.loop.run(engine.store.put_context_blocks(SCOPE, [samples.block("b3", refs=refs)]))
+    prepared = app.prepare(host.user("and then?"))
+    engine.sync.flush()
+    assert ce("copy", url, target).exit_code == 0
+    app.commit(prepared, assistant("then spring"))
+    done = Task(task_id="k1", name="one", status=TaskStatus.COMPLETED)
+    engine.loop.run(engine.store.upsert_tasks(SCOPE, [done]))
+    engine.loop.run(engine.store.put_context_blocks(SCOPE, [samples.block("b9")]))
+    engine.sync.delete_evidence(SCOPE, name)
+    engine.sync.close()
+    again = ce("copy", url, target)
+    assert again.exit_code == 0, again.stderr
     assert seen(target) == seen(url)
 
 

@@ -113,6 +113,14 @@ def test_settings_of_before_their_macs_are_not_verified(path: Path) -> None:
     assert run(path, lambda store: store.get_setting(scope, "x")) == Setting(1, 4)
 
 
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("revision", KNOWN)
+def test_what_an_older_release_made_is_none_of_somebody_elses(path: Path, revision: str) -> None:
+    alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, revision))
+    run(path, append("m1"))
+    assert run(path, lambda store: store.damaged()) == []
+
+
 @pytest.mark.parametrize("with_a_row", [False, True], ids=["empty", "with-a-row"])
 def test_the_oldest_schema_is_brought_up_to_date(path: Path, with_a_row: bool) -> None:
     alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, KNOWN[0]))

@@ -65,7 +65,7 @@ class Choice:
 async def beside(request: Request) -> Response:
     """Both turns; without another session those that can be chosen."""
     reader, query, say = reader_of(request), request.query_params, taste_of(request).language
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui beside")
     with reader.looking("ui beside", "read", scope):
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
         again = await made_again(reader, record, say)
@@ -73,7 +73,7 @@ async def beside(request: Request) -> Response:
     if choice is None:
         offered = await _offered(request, scope)
         return page(request, "beside_choice.html", scope=scope, turn=record.at + 1, offered=offered)
-    other_scope = await reader.scope(choice.user, choice.session)
+    other_scope = await reader.scope(choice.user, choice.session, "ui beside")
     with reader.looking("ui beside", "read", other_scope):
         other = await _chosen_turn(reader, record, other_scope, choice.turn)
         other_again = await made_again(reader, other, say)
@@ -101,11 +101,16 @@ async def beside(request: Request) -> Response:
 
 async def _offered(request: Request, scope: Scope) -> list[SessionInfo]:
     """Other sessions, those of the same user first."""
-    infos = [line.info for line in await index_of(request).look()]
-    infos = [info for info in infos if (info.user_id, info.session_id) != scope.key[1:]]
-    own = [info for info in infos if info.user_id == scope.user_id]
-    others = (info for info in infos if info.user_id != scope.user_id)
-    return [*islice(chain(own, others), MOST_SESSIONS)]
+    index = index_of(request)
+    lines = await index.look()
+    while True:
+        lines = [line for line in lines if line.key != scope.key[1:]]
+        own = [line for line in lines if line.info.user_id == scope.user_id]
+        others = (line for line in lines if line.info.user_id != scope.user_id)
+        offered = [*islice(chain(own, others), MOST_SESSIONS)]
+        if not await index.forget_deleted(offered):
+            return [line.info for line in offered]
+        lines = index.order
 
 
 async def _chosen_turn(reader: Reader, record: StoredTurn, scope: Scope, choice: str) -> StoredTurn:

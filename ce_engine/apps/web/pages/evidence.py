@@ -63,7 +63,7 @@ async def trace(request: Request) -> Response:
 
 async def _page(request: Request, name: str) -> Response:
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui trace")
     with reader.looking("ui trace", "read", scope):
         result, document, turns = await _read(reader, scope, name)
         rules = await reader.rules_out(scope, turns)

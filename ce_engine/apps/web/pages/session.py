@@ -71,7 +71,7 @@ MOST_NOTABLE = 24
 async def session(request: Request) -> Response:
     """The page, drawn from what is stored of the turns: texts and costs come in parts of their own."""
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui session")
     with reader.looking("ui session", "read", scope):
         turns = await reader.store.list_turns(scope)
     lane = query.get("lane")
@@ -241,7 +241,7 @@ def _columns(chart: Timeline, scope: Scope) -> dict[str, Any]:
 async def costs(request: Request) -> Response:
     """What the session cost, with us and without us: a part of the page, since it looks at every message."""
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui session")
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
@@ -332,7 +332,7 @@ def _cards(
 async def find(request: Request) -> Response:
     """Where a text stands in the session: a part of the page."""
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui session")
     text = query.get("find", "").strip()
     with reader.looking("ui session", "read", scope):
         document = await reader.store.get_session(scope) if text else None

@@ -70,14 +70,19 @@ async def sessions(request: Request) -> Response:
 
 
 async def _sheet(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
-    matches = query.select(await index.look())
-    pages = max(1, -(-len(matches) // PAGE))
-    query = query.on_page(min(query.page, pages))
-    first = (query.page - 1) * PAGE
-    lines = matches[first : first + PAGE]
-    await index.read_now(lines, WITHIN_S)
-    missing = any(line.facts is None for line in lines) or not index.complete
-    return Sheet(lines, len(matches), first + 1, pages, index.unread, missing), query
+    lines = await index.look()
+    while True:
+        matches = query.select(lines)
+        pages = max(1, -(-len(matches) // PAGE))
+        query = query.on_page(min(query.page, pages))
+        first = (query.page - 1) * PAGE
+        shown = matches[first : first + PAGE]
+        if not await index.forget_deleted(shown):
+            break
+        lines = index.order
+    await index.read_now(shown, WITHIN_S)
+    missing = any(line.facts is None for line in shown) or not index.complete
+    return Sheet(shown, len(matches), first + 1, pages, index.unread, missing), query
 
 
 def _columns(request: Request) -> list[str]:

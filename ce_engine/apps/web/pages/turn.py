@@ -61,7 +61,7 @@ PLACEMENTS = ("cache", "seed")
 async def turn(request: Request) -> Response:
     """The page."""
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui turn")
     say = taste_of(request).language
     with reader.looking("ui turn", "read", scope):
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))
@@ -381,7 +381,7 @@ def _not_quoted(report: Report | None, other: Explanation, say: Say) -> Any:
 async def what_if(request: Request) -> Response:
     """What another configuration would have sent: a part of the page."""
     reader, query = reader_of(request), request.query_params
-    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""), "ui what-if")
     say = taste_of(request).language
     with reader.looking("ui what-if", "read", scope):
         record = await stored_turn(reader, scope, query.get("turn", ""), query.get("question"))

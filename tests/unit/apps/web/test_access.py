@@ -98,3 +98,24 @@ def test_who_looked_at_what(many_url: str, tmp_path: Path, monkeypatch: pytest.M
         ("ui session", "read", "chat-2", "denied"),
     ]
     assert "invoice" not in log.read_text("utf-8")
+
+
+@pytest.mark.req("B-05")
+def test_a_look_at_another_users_session_is_told_of_by_every_page(
+    many_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    monkeypatch.setenv("CE_AUDIT_LOG", str(log))
+    for options in ({"user": "ana"}, {"authorize": only_anas}):
+        with visit(many_url, **options) as client:
+            for page in (*PAGES, "/turn/what-if?id={}&user={}&turn=1&budget=500"):
+                for session, user, status in (
+                    ("chat-2", "", "denied"),
+                    ("nobodys", "", "denied"),
+                    ("nobodys", "ana", "not_found"),
+                ):
+                    log.write_text("")
+                    assert client.get(page.format(session, user)).status_code == 404, page
+                    told = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+                    found = [(line["user_id"], line["session_id"], line["status"]) for line in told]
+                    assert found[-1:] == [(user, session, status)], (page, options)

@@ -115,6 +115,19 @@ async def test_what_is_written_and_deleted_later_is_noticed(store: CountingStore
         await until(lambda: names(index) == ["old", "new"])
 
 
+async def test_after_a_rest_nobody_is_shown_what_was_deleted_meanwhile(
+    store: CountingStore,
+) -> None:
+    for name in ("stays", "gone"):
+        await write(store, name)
+    slow = Pace(first=3, look_s=0.01, anew_s=60, idle_s=0.05)
+    async with kept(store, slow) as index:
+        await index.look()
+        await until(lambda: index.rests)
+        await store.apply(Scope(session_id="gone"), [DeleteSession(samples.event("deleted"))])
+        assert [line.info.session_id for line in await index.look()] == ["stays"]
+
+
 async def test_what_calls_tell_is_read_for_those_who_wait_before_all_others(
     store: CountingStore,
 ) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from pathlib import Path
+
 import pytest
 from starlette.testclient import TestClient
 
 from ce_engine import Report, Scope, create_context_engine, open_store
 from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import CreateSession, PutTurn
+from ce_engine.stores.urls import local_path
 from ce_engine.testing import samples
 from ce_engine.testing.host import HostApp
-from tests.hosts.cli_host import TALK
+from tests.hosts.cli_host import TALK, url_of
 from tests.unit.apps.web.visiting import plain, read, sessions_of, status, texts, visit
 
 
@@ -183,3 +188,22 @@ def test_a_look_for_sources_that_disagree_says_which_are_found(many_pages: TestC
     assert "Prose is not read" not in plain(read(many_pages, "/").partition('id="list"')[2])
     chinese = many_pages.get("/?mark=conflicts", headers={"accept-language": "zh"}).text
     assert "不读取普通文字" in chinese.partition('id="list"')[2]
+
+
+def test_a_session_that_was_deleted_is_in_no_list_from_then_on(
+    many_url: str, tmp_path: Path
+) -> None:
+    """Whatever else the page's process knows of it; the next full listing is a minute away."""
+    for end in ("", ".key"):
+        shutil.copy(local_path(many_url + end), tmp_path / f"ce.db{end}")
+    url = url_of(tmp_path / "ce.db")
+    with visit(url) as client:
+        assert sessions_of(read(client, "/")) == ALL
+        with contextlib.closing(create_context_engine(url).sync) as engine:
+            for name in ("chat-5", "chat-2"):
+                user = "ana" if name == "chat-5" else ""
+                engine.delete_session(Scope(session_id=name, user_id=user))
+        html = read(client, "/")
+        assert sessions_of(html) == ["chat-4", "chat-3", "chat-1", "chat-0"]
+        assert "invoice 5" not in html
+        assert "chat-2" not in read(client, "/beside?id=chat-4&user=&turn=1")
