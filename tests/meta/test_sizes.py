@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12200,
+    "ce_engine/apps": 12250,
     "ce_engine/audit": 5635,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
@@ -27,7 +27,7 @@ ROOMS = {
     "ce_engine/stores": 9215,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6195,
-    "ce_engine/turns": 6360,
+    "ce_engine/turns": 6380,
     "ce_integrations": 40,
     "ce_integrations/calls": 1785,
     "ce_integrations/demo": 570,

@@ -32,6 +32,7 @@ from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Standing
 from ce_engine.stores import open_store
+from ce_engine.stores.base import BaseStore
 from ce_engine.stores.tables import SqlStore, macs, tables
 from ce_engine.stores.tables import sqlite as database
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
@@ -118,7 +119,12 @@ def test_settings_of_before_their_macs_are_not_verified(path: Path) -> None:
 def test_what_an_older_release_made_is_none_of_somebody_elses(path: Path, revision: str) -> None:
     alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, revision))
     run(path, append("m1"))
-    assert run(path, lambda store: store.damaged()) == []
+
+    async def damaged(store: Store) -> list[str]:
+        assert isinstance(store, BaseStore)
+        return await store.damaged()
+
+    assert run(path, damaged) == []
 
 
 @pytest.mark.parametrize("with_a_row", [False, True], ids=["empty", "with-a-row"])
