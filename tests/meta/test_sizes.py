@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12200,
+    "ce_engine/apps": 12235,
     "ce_engine/audit": 5635,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
