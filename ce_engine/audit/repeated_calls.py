@@ -13,13 +13,11 @@ from ce_engine.prepare.choose.conflict import MAX_CHARS, MAX_LITERAL_CHARS
 from ce_engine.schema.document import Evidence, SessionDocument, ToolCall
 from ce_engine.schema.enums import Role, ToolCallStatus
 from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.tool_runs import are_whole
 
 
 FIRST, SAME, OTHER, FAILED, UNKNOWN = "first", "same", "other", "failed", "unknown"
 """What came of a call: the first result of all, the same as the one before or another, none, or nobody knows."""
-
-_SHORTER = {"chars", "input", "withheld"}
-"""Fields of arguments of which only how long they were, or their beginning, is stored."""
 
 _UNREADABLE = (ValueError, TypeError, RecursionError, SyntaxError, MemoryError)
 
@@ -93,8 +91,7 @@ def _by_arguments(document: SessionDocument) -> dict[tuple[str, str], list[ToolC
     by_arguments = dict[tuple[str, str], list[ToolCall]]()
     for *_, call in sorted(asked, key=lambda each: each[:2]):
         args = call.args_digest
-        is_stored = "chars" not in args or not args.keys() <= _SHORTER
-        if is_stored and (text := _canonical(args)) is not None:
+        if are_whole(args) and (text := _canonical(args)) is not None:
             by_arguments.setdefault((call.tool, text), []).append(call)
     return by_arguments
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, quoted_sentences
@@ -24,6 +26,13 @@ MOST_NUMBERS = 40
 
 MOST_LOOKED_AT = 1000
 """Messages in which a number is looked for that did not go out, the newest."""
+
+
+MOST_CHARS = 20_000
+"""Of such a message that are looked at."""
+
+MOST_PLACES = 12
+"""Messages that have a number, and places in one, that are compared, the newest messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +98,22 @@ def _likeliest(
     """Of each number the message that is most likely to speak of the same, by the words beside it."""
     own_terms = {number.text: term_set(word_set(number.around)) for number in numbers}
     likeliest: dict[str, tuple[int, Message]] = {}
+    missing, seen = [*numbers], Counter[str]()
     for message in newest_first:
-        text = _text(message)
+        text = _text(message)[:MOST_CHARS]
         forms = number_forms(text)
-        for number in numbers:
-            if not number.stands_in(forms):
-                continue
-            alike = (each for each in written_numbers(text) if number.forms & each.forms)
-            terms = term_set(word_set(" ".join(each.around for each in alike)))
+        here = [number for number in missing if number.stands_in(forms)]
+        written = written_numbers(text) if here else []
+        for number in here:
+            alike = (each.around for each in written if number.forms & each.forms)
+            terms = term_set(word_set(" ".join(islice(alike, MOST_PLACES))))
             shared = len(terms & own_terms[number.text])
             if number.text not in likeliest or shared > likeliest[number.text][0]:
                 likeliest[number.text] = shared, message
+        seen.update(number.text for number in here)
+        missing = [number for number in missing if seen[number.text] < MOST_PLACES]
+        if not missing:
+            break
     return {text: message for text, (_, message) in likeliest.items()}
 
 

@@ -185,3 +185,12 @@ class Original:
     id: str
     content: str
     data: Any = None
+
+
+_SHORTER = {"chars", "input", "withheld"}
+"""Fields of arguments of which only how long they were, or their beginning, is stored."""
+
+
+def are_whole(args: Mapping[str, Any]) -> bool:
+    """Whether stored arguments are all that a call had."""
+    return "chars" not in args or not args.keys() <= _SHORTER

@@ -290,7 +290,7 @@ class Cutter:
 
     def has_saved(self, room: int) -> bool:
         """Whether an agent's calls have saved so much that its questions may cost what a new cut does."""
-        return (self.sources.credit or 0) >= room * self.policy.saved
+        return room > 0 and (self.sources.credit or 0) >= room * self.policy.saved
 
     def frees_much(self, cut: Cut, room: int) -> bool:
         """Whether a cut that stands would free half of the room if it moved."""

@@ -171,7 +171,7 @@ class Recall:
             self.vectors,
         )
         scores = self._newest_first(matches, sent)
-        candidates = [self._entry(n, score) for n, score in scores.items()]
+        candidates = [self._entry(n, score) for n, score in scores[:most]]
         documents = self.view.search_documents(query, most, self.vectors)
         if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
             hits = {evidence_id for evidence_id, _ in documents}
@@ -193,8 +193,8 @@ class Recall:
 
     def _newest_first(
         self, matches: Sequence[tuple[int, float]], sent: frozenset[int]
-    ) -> dict[int, float]:
-        """The scores of entries: of a call that was made again the newest result comes before an older one.
+    ) -> list[tuple[int, float]]:
+        """Entries with their scores, best first: of a call that was made again the newest result comes before an older one.
 
         Nobody could tell by their words which of them holds. A failure that a result followed does not come at all.
         """
@@ -207,17 +207,19 @@ class Recall:
                 del scores[n]
             if newest not in sent and scores.get(newest, 0.0) <= score:
                 scores[newest] = math.nextafter(score, math.inf)
-        return scores
+        return sorted(scores.items(), key=lambda each: -each[1])
 
     def _newest_result(self, n: int) -> int | None:
         """The newest result of an entry's call, where it is another one than the entry's."""
         rows = self.view.rows
         if rows[n].message.role is not Role.TOOL:
             return None
-        for later in reversed(self.view.repeated.later(n, rows)):
-            content = rows[later].message.content
-            if content and not self._has_failed(later) and self._may_return(later):
-                return None if content == rows[n].message.content else later
+        for later in self.view.repeated.newest_first(n, rows):
+            message, may_return = rows[later].message, self._may_return(later)
+            if not (message.content and may_return) or self._has_failed(later):
+                continue
+            if not self.is_hidden(f"m:{message.message_id}"):
+                return None if message.content == rows[n].message.content else later
         return None
 
     def _has_failed(self, n: int) -> bool:
@@ -245,7 +247,7 @@ class Recall:
         """Tool results of the reader's lane that do not go out whole, at most the newest `most`.
 
         First those that later calls took their arguments from, for they are needed again: they score 1, others 0. Then
-        the shortest.
+        the shortest. One with a newer result of its call comes behind all others, and a failure of such a call not at all.
         """
         most = min(most, self.limit)
         rankings: list[tuple[bool, int, Candidate]] = []
@@ -258,8 +260,7 @@ class Recall:
             if self.view.rows[n].withheld or not self.may_recall(n):
                 continue
             if message.role is Role.TOOL and message.content and n not in sent:
-                is_over = self._is_broken_off(n) or self._newest_result(n) is not None
-                results += [] if is_over else [entry(self.view, n, 0.0)]
+                results += [] if self._is_over(n) else [entry(self.view, n, 0.0)]
             if message.tool_calls:
                 own = {word for call in message.tool_calls for word in words_in(call.args)}
                 rankings += map(partial(_ranked, words=later_words - own), results)
@@ -267,7 +268,14 @@ class Recall:
                 later_words |= own if len(later_words) < MANY else set()
         rankings += map(partial(_ranked, words=()), results)
         rankings.sort(key=lambda ranking: ranking[:2])
-        return [candidate for _, _, candidate in rankings[:most]]
+        ordered = [candidate for _, _, candidate in rankings]
+        ordered.sort(key=lambda candidate: self._newest_result(candidate.order) is not None)
+        return ordered[:most]
+
+    def _is_over(self, n: int) -> bool:
+        """Whether an entry is nothing to bring back: broken off, or a failure that a result followed."""
+        has_followed = self._has_failed(n) and self._newest_result(n) is not None
+        return has_followed or self._is_broken_off(n)
 
     def _has_more(self) -> bool:
         """Whether there is anything beside the messages: what may be brought in, or contradict another."""
@@ -360,7 +368,11 @@ class Recall:
         if len(ids) < 2:
             return list(candidates)
         settled = settle_conflicts(
-            [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in candidates],
+            [
+                Material(c.id, FACTS, "", "", evidence_id=self._newest_evidence(name))
+                for c in candidates
+                for name in [c.snippet.evidence_id]
+            ],
             [self._evidence(evidence_id) for evidence_id in ids],
             self.config.conflicts,
             self.config.locale,
@@ -370,6 +382,8 @@ class Recall:
         open_ids = frozenset(
             id_ for record in settled.conflicts if not record.detail for id_ in record.evidence_ids
         )
+        own_ids = (c.snippet.evidence_id for c in candidates)
+        open_ids |= {name for name in own_ids if self._newest_evidence(name) in open_ids}
         notes = [
             Candidate(m.id, Snippet("note", m.text, says_all=True), math.inf, 0, about=open_ids)
             for m in settled.materials
@@ -379,8 +393,8 @@ class Recall:
 
     def _newest_evidence(self, evidence_id: str) -> str:
         """The evidence of the newest result of the call that evidence is of; itself, where that is not known."""
-        log = self.view.log
-        n = log.by_message_id(self.view.evidence[evidence_id].message_id or "")
+        log, row = self.view.log, self.view.evidence.get(evidence_id)
+        n = log.by_message_id(row.message_id or "") if row is not None else None
         newest = self._newest_result(n) if n is not None else None
         return (
             evidence_id

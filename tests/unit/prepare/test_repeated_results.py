@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ce_engine import CharBasedEstimator, ContextEngine, MemoryStore, create_context_engine
-from tests.hosts.ward_host import CHART, RECORD, STOCK, Ward, small_talk
+from ce_engine.testing.host import assistant, tool_calls, tool_result, user
+from tests.hosts.ward_host import CHART, RECORD, STOCK, Ward, config, small_talk
 
 
 QUESTION = "Which carprofen tablets have we of the supplier Vetpharm Nord?"
@@ -90,3 +91,38 @@ def test_of_sources_that_disagree_the_newest_result_of_a_call_has_the_say(
     told = [turn for turn in ward.turns_with("Sources disagree") if turn > second]
     assert told == []
     assert ward.turns_with("31.2", "ward_chart")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({}, {}, id="none"),
+        pytest.param({"note": "x" * 4100, "n": 1}, {"note": "x" * 4100, "n": 2}, id="long"),
+    ],
+)
+def test_what_may_be_another_call_overtakes_nothing(
+    engine: ContextEngine, first: dict[str, object], second: dict[str, object]
+) -> None:
+    error = "carprofen tablets, Vetpharm Nord: the supplier did not answer"
+    ward = Ward(engine, 9000)
+    ward.look_up("Please look.", "stock", error, "I did.", args=first, error=True)
+    small_talk(ward, 4)
+    ward.look_up("Please look.", "stock", "bandages: 40", "I did.", args=second)
+    for _ in range(4):
+        ward.ask("Please tell me a long tale of the hall. " * 300, "A lamp. " * 20)
+    ward.ask(QUESTION, "Those.")
+    assert error in ward.inputs[-1]
+
+
+def test_two_calls_of_one_id_are_told_apart(engine: ContextEngine) -> None:
+    """Some hosts give a call its tool's name for an id."""
+    ward = Ward(engine, 600)
+    app, few = ward.app, config(600)
+    cities = [("weather", "weather", {"city": city}) for city in ("Paris", "Oslo")]
+    app.commit(app.prepare(user("How is it there?"), config=few), tool_calls(*cities))
+    results = [tool_result("weather", f"{text} all day") for text in ("Rain", "Snow")]
+    app.commit(app.prepare(*results, new_request=False, config=few), assistant("So."))
+    small_talk(ward, 12)
+    ward.ask("Where was it rain all day, and where snow all day?", "There.")
+    assert "Rain all day" in ward.inputs[-1]
+    assert "Snow all day" in ward.inputs[-1]

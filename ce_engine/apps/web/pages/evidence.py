@@ -198,7 +198,8 @@ def _unsupported(
         return []
     ids = [m.message_id for m in document.session.messages if m.message_id]
     fates = recorded_fates(MessagePlaces(ids, document, turns), turns[at])
-    texts = [out.text_in(at + 1) for out in rules]
+    now = [out.rule.text for out in rules if out.rule] if not turns[at].report else []
+    texts = [*now, *(out.text_in(at + 1) for out in rules)]
     return unsupported_numbers(message, document, turns, at, fates, texts)
 
 
