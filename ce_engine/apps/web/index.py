@@ -168,7 +168,7 @@ class SessionIndex:
         Raises:
             StoreUnavailableError: they could not be listed.
         """
-        if self.rests:
+        if self.rests and self.complete:
             self._listed.clear()
         self._wake()
         await self._listed.wait()

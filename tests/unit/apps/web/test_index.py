@@ -33,10 +33,12 @@ QUICK = Pace(first=3, look_s=0.01, anew_s=0.02, idle_s=60)
 
 
 class CountingStore:
-    """A store that counts how often its sessions are listed; it may be away."""
+    """A store that counts how often its sessions are listed; it may be away, or slow with all."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.listed, self.away = store, 0, False
+        self.may_list_all = asyncio.Event()
+        self.may_list_all.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -45,6 +47,8 @@ class CountingStore:
         self.listed += 1
         if self.away:
             raise StoreUnavailableError("it is away")
+        if choice.get("limit") is None:
+            await self.may_list_all.wait()
         return await self.store.list_sessions(**choice)
 
 
@@ -98,6 +102,18 @@ async def test_the_newest_are_there_first_then_all(store: CountingStore) -> None
         assert names(index)[:3] == ["s7", "s6", "s5"]
         await until(lambda: index.complete)
         assert names(index) == [f"s{number}" for number in range(7, -1, -1)]
+
+
+async def test_the_first_page_waits_for_no_full_listing(store: CountingStore) -> None:
+    for number in range(8):
+        await write(store, f"s{number}")
+    store.may_list_all.clear()
+    async with kept(store) as index:
+        await until(lambda: store.listed == 2)  # the newest are there, all of them are asked for
+        async with asyncio.timeout(5):
+            assert [line.info.session_id for line in await index.look()] == ["s7", "s6", "s5"]
+        store.may_list_all.set()
+        await until(lambda: len(index.order) == 8)
 
 
 async def test_what_is_written_and_deleted_later_is_noticed(store: CountingStore) -> None:
