@@ -12,7 +12,9 @@ import pytest
 from ce_engine import Scope
 from ce_engine.apps.web.index import Pace, SessionIndex
 from ce_engine.apps.web.newest import Newest
+from ce_engine.apps.web.pages.sessions import sheet_of
 from ce_engine.apps.web.reading import Reader, Source
+from ce_engine.apps.web.session_query import PAGE, SessionQuery
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message
@@ -37,6 +39,8 @@ class CountingStore:
 
     def __init__(self, store: Store) -> None:
         self.store, self.listed, self.away = store, 0, False
+        self.asked = 0  # for the states of sessions
+        self.fails = False
         self.may_list_all = asyncio.Event()
         self.may_list_all.set()
 
@@ -50,6 +54,12 @@ class CountingStore:
         if choice.get("limit") is None:
             await self.may_list_all.wait()
         return await self.store.list_sessions(**choice)
+
+    async def state(self, *args: Any, **choice: Any) -> Any:
+        self.asked += 1
+        if self.fails:
+            raise OSError("the driver lost its connection")
+        return await self.store.state(*args, **choice)
 
 
 @pytest.fixture
@@ -239,3 +249,30 @@ async def test_turns_come_as_they_are_opened_and_end(store: CountingStore) -> No
         await store.apply(Scope(session_id="talk"), [PutTurn(turn)])
         [same] = await next_ones()
         assert (same.turn, same.row.status) == (2, TurnStatus.COMMITTED)
+
+
+async def test_a_page_after_many_deletions_asks_for_few_sessions(store: CountingStore) -> None:
+    for number in range(3 * PAGE):
+        await write(store, f"s{number}")
+    slow = Pace(first=1000, look_s=60, anew_s=600)
+    async with kept(store, slow) as index:
+        await index.look()
+        await until(lambda: index.complete)
+        store.asked = 0
+        for number in range(10, 3 * PAGE):
+            await store.apply(
+                Scope(session_id=f"s{number}"), [DeleteSession(samples.event("deleted"))]
+            )
+        sheet, _ = await sheet_of(index, SessionQuery.of([]))
+        assert [line.info.session_id for line in sheet.lines] == [f"s{n}" for n in range(9, -1, -1)]
+        assert store.asked <= PAGE + 20
+
+
+async def test_a_driver_that_fails_takes_no_session_off_the_page(store: CountingStore) -> None:
+    await write(store, "one")
+    async with kept(store, Pace(look_s=60)) as index:
+        await index.look()
+        await until(lambda: index.complete and not index.unread)
+        store.fails = True
+        sheet, _ = await sheet_of(index, SessionQuery.of([]))
+        assert [line.info.session_id for line in sheet.lines] == ["one"]
