@@ -72,15 +72,18 @@ async def sessions(request: Request) -> Response:
 async def sheet_of(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
     """The page that is asked for, of sessions that are there, and the query with its number."""
     lines = await index.look()
-    for _ in range(ROUNDS):
+    rounds = 0
+    while True:
+        rounds += 1
         matches = query.select(lines)
         pages = max(1, -(-len(matches) // PAGE))
         query = query.on_page(min(query.page, pages))
         first = (query.page - 1) * PAGE
         shown = matches[first : first + PAGE]
-        if not await index.forget_deleted(shown):
+        if not await index.forget_deleted(shown) or rounds == ROUNDS:
             break
-        lines, shown = index.order, index.known(shown)
+        lines = index.order
+    shown = index.known(shown)
     await index.read_now(shown, WITHIN_S)
     missing = any(line.facts is None for line in shown) or not index.complete
     return Sheet(shown, len(matches), first + 1, pages, index.unread, missing), query
