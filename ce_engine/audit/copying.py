@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 _TRIES = 20
 """How often a session is read again that the app goes on writing."""
-_STEPS = (
-    *(TaskStatus.PENDING, TaskStatus.IN_PROGRESS),
-    *(TaskStatus.CANCELLED, TaskStatus.FAILED, TaskStatus.COMPLETED),
-)
-"""From each a task goes on to a later one; one that is begun anew is told apart when it ends."""
+_STEPS = {TaskStatus.PENDING: 0, TaskStatus.IN_PROGRESS: 1}
+_ENDED = 2
+"""Where a task goes on no more, however it ended; one that is begun anew is told apart when it ends."""
 _OWN = {"made_at", "access_count", "last_accessed_at", "forged", "older"}
 """What each store says for itself."""
 GENUINE = frozenset({"intact", "deleted"})
@@ -194,7 +192,7 @@ def _has_gone_on(there: Task, task: Task) -> bool:
     """Whether a task is the same one, as far as it was, or further."""
     moved = {name: getattr(task, name) for name in ("status", "result_evidence_ids", "error")}
     return there == task or (
-        _STEPS.index(there.status) < _STEPS.index(task.status)
+        _STEPS.get(there.status, _ENDED) < _STEPS.get(task.status, _ENDED)
         and there.model_copy(update=moved) == task
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,7 +102,8 @@ def _key_beside(file: Path, key: bytes | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        place.unlink(missing_ok=True)
+        if not os.path.lexists(file):  # an archive that is in its place already needs it
+            place.unlink(missing_ok=True)
         raise
 
 

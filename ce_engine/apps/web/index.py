@@ -42,6 +42,10 @@ MOST_CALLS = 100_000
 OPTIONS = 200
 """Values of a filter that are offered, those of the most sessions."""
 OPTIONS_S = 2.0
+ROUNDS = 3
+"""How often a page is put together again of whose sessions some turn out to be deleted."""
+FEW = 5
+"""Sessions that are forgotten by themselves: after more deletions at once all are listed anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,7 @@ class SessionIndex:
         Raises:
             StoreUnavailableError: they could not be listed.
         """
-        if self.rests:
+        if self.rests and self.complete:
             self._listed.clear()
         self._wake()
         await self._listed.wait()
@@ -177,15 +181,24 @@ class SessionIndex:
         return self.order
 
     async def forget_deleted(self, lines: Sequence[Line]) -> bool:
-        """Forget those of these sessions, which are going to be shown, that were deleted meanwhile; false if none was."""
+        """Forget those of these sessions, which are going to be shown, that were deleted meanwhile; false if none was.
+
+        Where many were, more will have been than these: all are listed anew.
+        """
         answers = await asyncio.gather(*(self._reader.is_there(line.info) for line in lines))
         gone = [line.key for line, is_there in zip(lines, answers, strict=True) if not is_there]
         for key in gone:
             self._lines.pop(key, None)
             self._calls_kept -= len(self._calls.pop(key, ()))
         if gone:
-            self.order = [line for line in self.order if line.key in self._lines]
+            self.order = self.known(self.order)
+        if len(gone) > FEW:
+            await self._tried(self._list(None))
         return bool(gone)
+
+    def known(self, lines: Iterable[Line]) -> list[Line]:
+        """Those of these sessions that were not forgotten."""
+        return [line for line in lines if line.key in self._lines]
 
     async def changes(self, after: int, within: float) -> tuple[int, list[SessionInfo]]:
         """What was written to since a generation, waited for, and the generation now."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, select, update
 
-from ce_engine.errors import EncryptionKeyError
+from ce_engine.errors import EncryptionKeyError, FileDamagedError
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, unescape
@@ -117,7 +117,7 @@ def reseal_settings(connection: Connection, key_id: str) -> tuple[int, list[str]
     for row in _RAW.all(connection, {}):
         try:
             count += _resealed(connection, row, key_id)
-        except (*NO_VALUE, EncryptionKeyError) as error:
+        except (*NO_VALUE, EncryptionKeyError, FileDamagedError) as error:
             account, user, project, name, _ = row
             place = f"account {account!r}, user {user!r}, project {project!r}"
             wrong.append(

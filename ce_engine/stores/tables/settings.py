@@ -53,8 +53,8 @@ _SIGN = Command(
     update(_t)
     .where(*(_t.c[name] == bindparam(f"of_{name}") for name in _KEY))
     .values(macs=bindparam("macs")),
-    is_exact=True,
 )
+"""Not exact: a row that keeps its old MACs is named by the next check, and stops no other setting of its owner."""
 
 
 def get(connection: Connection, scope: Scope, name: str, secret: Secret) -> Setting | None:

@@ -42,7 +42,21 @@ _OF_FORMS = words(
     "visibility toggle access permission denied allowed granted request response self this that these those "
     "mandatory optional obligatory sensitive confidential internal default custom manual automatic generated "
     "random unique simple secure insecure safe unsafe readonly writeonly deprecated legacy temporary "
-    "falsch richtig leer geheim vergessen notwendig erforderlich optional unbekannt mot senha clave"
+    "falsch richtig leer geheim vergessen notwendig erforderlich optional unbekannt mot senha clave "
+    "description administrator administrators root guest pending basics complete completed encryption managers "
+    "protocol kerberos oauth oidc openid saml ldap radius certificate certificates biometric biometrics fingerprint "
+    "passkey passkeys faceid touchid webauthn fido yubikey totp hotp pin otp federated sso cookie cookies session "
+    "alphanumeric alphabetic numeric numbers digits lowercase uppercase special directory folder file files path "
+    "watts megawatt megawatts kilowatt kilowatts hours minutes seconds weeks months monday tuesday wednesday thursday "
+    "friday saturday sunday january february march april june july august september october november december "
+    "montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi jeudi vendredi samedi dimanche "
+    "lunes martes jueves viernes domingo maandag dinsdag woensdag donderdag vrijdag zaterdag zondag "
+    "verification validation registration verifying temporarily easily daily weekly monthly "
+    # What is done with one, abroad.
+    "wijzigen aanmaken herstellen invoeren tonen kiezen opslaan verbergen modifier changer saisir choisir afficher "
+    "masquer enregistrer cambiar crear ingresar introducir restablecer mostrar ocultar guardar repetir modificar alterar "
+    "redefinir criar inserir digite modifica cambia inserisci reimposta scegli mostra salva ripeti aendern eingeben "
+    "anzeigen verbergen speichern festlegen waehlen erstellen wiederholen zmien utworz endre lagre skift gem vis"
 )
 """What stands alone behind such a label in forms, schemas, headings, logs and code."""
 _OF_FORMS_ABROAD = re.compile(
@@ -53,11 +67,16 @@ _LONE_WORD = re.compile(r"[A-Za-z]{5,64}\Z")
 _ENDS = re.compile(r"[.!]?[ \t]*(?:[\r\n]|\Z)|[.!][ ]+(?=[A-Z\u4e00-\u9fff])|[。！，；]")
 _HUMPS = re.compile(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)+")
 _NO_VOWELS = re.compile(r"(?i)[^aeiouy]{5}")
-_SAID = re.compile(r"(?:ed|able|ible)\Z")
+_SAID = re.compile(r"(?:ed|able|ible|ing|[^fio]ly)\Z")
 _DONE_WITH = re.compile(
     r"(?i)\b(?:reset|forgot|forgotten|lost|recover|rotate|manage|show|hide)[ _\-](?:your[ _])?\Z"
 )
 """What is done with a password: `Reset password: daily`."""
+_OF_LISTS = re.compile(r"[ \t]*(?:#{1,6}|[0-9]{1,3}[.)])[ \t]+(?:\*\*)?\Z")
+"""What stands before a heading, or a numbered line: `## Password: Basics`."""
+_SHORT_LABELS = words("pw pwd")
+_LEAST = 13
+"""Letters of a word behind a short label, which stands for watts and directories, too."""
 _OF_OTHERS = words("parola heslo hasło haslo")
 """Labels that stand for other words, too."""
 _KEY_PATH = re.compile(r"(?i)(?:[a-z][a-z0-9]*[._\-])*")
@@ -103,16 +122,21 @@ def _lone_word(label: Label, end: int) -> bool:
     text, start = label.text, label.tail.start("value")
     value, lower = text[start:end], text[start:end].lower()
     operator = (label.tail["operator"] or "").strip()
+    if len(value) < _LEAST and text[label.start : label.end].lower() in _SHORT_LABELS:
+        return False
     if operator not in {":", "=", "：", "＝"} or not _LONE_WORD.match(value):
         return False
     if not _ENDS.match(text, end) or lower in _PROSE or lower in _OF_FORMS or "pass" in lower:
         return False
     is_name = _HUMPS.fullmatch(value) and not _NO_VOWELS.search(value)
-    line = text[max(text.rfind("\n", 0, label.start) + 1, label.start - 80) : label.start]
+    first = max(0, label.start - 80)
+    line = text[max(text.rfind("\n", first, label.start) + 1, first) : label.start]
     is_said = _SAID.search(lower) or _OF_FORMS_ABROAD.match(value) or _DONE_WITH.search(line)
     if is_name or is_said:
         return False
-    if value.istitle() and (line.isspace() or line[-1:].isalnum() or line[-1:] == "_"):
+    if value.istitle() and (
+        line.isspace() or line[-1:].isalnum() or line[-1:] == "_" or _OF_LISTS.match(line)
+    ):
         return False  # `db_password: Incomplete`: a type
     # In code a name is assigned so, to an attribute, in a block, in a call.
     return operator not in {"=", "＝"} or _KEY_PATH.fullmatch(line) is not None

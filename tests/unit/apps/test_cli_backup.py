@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -151,6 +152,23 @@ def test_a_backup_that_fails_leaves_no_key(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:20_000])
     assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 1
     assert not list(tmp_path.glob("*b.ce*"))
+
+
+def test_a_backup_that_is_stopped_once_it_is_whole_keeps_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    link = os.link
+
+    def stopped(*places: Path) -> None:
+        link(*places)
+        if places[1] == archive:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", stopped)
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code != 0
+    monkeypatch.undo()
+    assert ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new")).exit_code == 0
 
 
 def _spoil(archive: Path, *statements: str) -> None:

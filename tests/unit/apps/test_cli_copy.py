@@ -183,6 +183,25 @@ def test_a_copy_follows_what_no_event_tells_of(tmp_path: Path) -> None:
     assert seen(target) == seen(url)
 
 
+@pytest.mark.parametrize("ended", [TaskStatus.FAILED, TaskStatus.COMPLETED])
+def test_a_task_that_ended_otherwise_in_the_target_is_left_and_named(
+    ended: TaskStatus, tmp_path: Path
+) -> None:
+    url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
+    assert ce("copy", url, target).exit_code == 0
+    for place, status in ((target, TaskStatus.CANCELLED), (url, ended)):
+        engine = create_context_engine(place, config=PATIENT)
+        task = Task(task_id="k1", name="one", status=status)
+        engine.loop.run(engine.store.upsert_tasks(SCOPE, [task]))
+        if place == url:
+            HostApp(engine, SCOPE).ask("and then?", "then spring")
+        engine.sync.close()
+    before = seen(target)
+    done = ce("copy", url, target)
+    assert (done.exit_code, "differs" in done.stderr) == (1, True)
+    assert seen(target) == before
+
+
 def test_what_was_forged_is_not_copied(tmp_path: Path) -> None:
     url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
     with closing(sqlite3.connect(local_path(url))) as connection, connection:

@@ -191,3 +191,27 @@ def test_what_cannot_be_opened_is_named_and_keeps_no_other_under_the_old_key(
         assert WORD in str(engine.sync.constraints.list(Scope(session_id="s", user_id=whose)))
     assert engine.sync.verify(TALKS[1]).status == "intact"
     engine.sync.close()
+
+
+def test_a_setting_of_nobodys_name_keeps_no_other_under_the_old_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of("sqlite", tmp_path)
+    fill(url, KEY)
+    engine = create_context_engine(url, config=RuntimeConfig(store=StoreConfig(encryption=KEY)))
+    for whose in ("anna", "zoe"):
+        engine.sync.constraints.create(Scope(session_id="s", user_id=whose), f"A {WORD} is a frog.")
+    engine.sync.close()
+    with closing(sqlite3.connect(local_path(url))) as database, database:
+        spelled = "UPDATE ce_settings SET user_id = ? WHERE user_id = 'anna'"
+        assert database.execute(spelled, ['\x02json:"anna"']).rowcount == 1
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    done = ce("rotate-key", "--store", url)
+    assert done.exit_code == 1
+    assert "anna" in done.stderr
+    monkeypatch.delenv(VARIABLE)
+    config = RuntimeConfig(store=StoreConfig(encryption=OTHER_KEY, deadline_s=20))
+    engine = create_context_engine(url, config=config)
+    for whose in ("u", "zoe"):
+        assert WORD in str(engine.sync.constraints.list(Scope(session_id="s", user_id=whose)))
+    engine.sync.close()

@@ -24,6 +24,7 @@ from ce_engine.apps.present.side_by_side import (
     pairs,
 )
 from ce_engine.apps.present.timeline import TITLES, timeline
+from ce_engine.apps.web.index import ROUNDS, Line
 from ce_engine.apps.web.page import index_of, page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
 from ce_engine.apps.web.stored_turn import MadeAgain, StoredTurn, made_again, stored_turn
@@ -103,14 +104,16 @@ async def _offered(request: Request, scope: Scope) -> list[SessionInfo]:
     """Other sessions, those of the same user first."""
     index = index_of(request)
     lines = await index.look()
-    while True:
+    offered = list[Line]()
+    for _ in range(ROUNDS):
         lines = [line for line in lines if line.key != scope.key[1:]]
         own = [line for line in lines if line.info.user_id == scope.user_id]
         others = (line for line in lines if line.info.user_id != scope.user_id)
         offered = [*islice(chain(own, others), MOST_SESSIONS)]
         if not await index.forget_deleted(offered):
-            return [line.info for line in offered]
-        lines = index.order
+            break
+        lines, offered = index.order, index.known(offered)
+    return [line.info for line in offered]
 
 
 async def _chosen_turn(reader: Reader, record: StoredTurn, scope: Scope, choice: str) -> StoredTurn:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ce_engine.apps.web.index import Line, SessionIndex
+from ce_engine.apps.web.index import ROUNDS, Line, SessionIndex
 from ce_engine.apps.web.page import index_of, page, reader_of
 from ce_engine.apps.web.session_query import MARKS, NOBODY, PAGE, RISING, SPANS, SessionQuery
 
@@ -49,7 +49,7 @@ async def sessions(request: Request) -> Response:
     reader, index = reader_of(request), index_of(request)
     query = SessionQuery.of(request.query_params.multi_items())
     with reader.listing("ui sessions"):
-        sheet, query = await _sheet(index, query)
+        sheet, query = await sheet_of(index, query)
     part = request.headers.get("hx-target") == "list"
     return page(
         request,
@@ -69,17 +69,21 @@ async def sessions(request: Request) -> Response:
     )
 
 
-async def _sheet(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
+async def sheet_of(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
+    """The page that is asked for, of sessions that are there, and the query with its number."""
     lines = await index.look()
+    rounds = 0
     while True:
+        rounds += 1
         matches = query.select(lines)
         pages = max(1, -(-len(matches) // PAGE))
         query = query.on_page(min(query.page, pages))
         first = (query.page - 1) * PAGE
         shown = matches[first : first + PAGE]
-        if not await index.forget_deleted(shown):
+        if not await index.forget_deleted(shown) or rounds == ROUNDS:
             break
         lines = index.order
+    shown = index.known(shown)
     await index.read_now(shown, WITHIN_S)
     missing = any(line.facts is None for line in shown) or not index.complete
     return Sheet(shown, len(matches), first + 1, pages, index.unread, missing), query

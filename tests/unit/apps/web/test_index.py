@@ -12,7 +12,9 @@ import pytest
 from ce_engine import Scope
 from ce_engine.apps.web.index import Pace, SessionIndex
 from ce_engine.apps.web.newest import Newest
+from ce_engine.apps.web.pages.sessions import sheet_of
 from ce_engine.apps.web.reading import Reader, Source
+from ce_engine.apps.web.session_query import PAGE, SessionQuery
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message
@@ -33,10 +35,14 @@ QUICK = Pace(first=3, look_s=0.01, anew_s=0.02, idle_s=60)
 
 
 class CountingStore:
-    """A store that counts how often its sessions are listed; it may be away."""
+    """A store that counts how often its sessions are listed; it may be away, or slow with all."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.listed, self.away = store, 0, False
+        self.asked = 0  # for the states of sessions
+        self.fails = False
+        self.may_list_all = asyncio.Event()
+        self.may_list_all.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -45,7 +51,15 @@ class CountingStore:
         self.listed += 1
         if self.away:
             raise StoreUnavailableError("it is away")
+        if choice.get("limit") is None:
+            await self.may_list_all.wait()
         return await self.store.list_sessions(**choice)
+
+    async def state(self, *args: Any, **choice: Any) -> Any:
+        self.asked += 1
+        if self.fails:
+            raise OSError("the driver lost its connection")
+        return await self.store.state(*args, **choice)
 
 
 @pytest.fixture
@@ -98,6 +112,18 @@ async def test_the_newest_are_there_first_then_all(store: CountingStore) -> None
         assert names(index)[:3] == ["s7", "s6", "s5"]
         await until(lambda: index.complete)
         assert names(index) == [f"s{number}" for number in range(7, -1, -1)]
+
+
+async def test_the_first_page_waits_for_no_full_listing(store: CountingStore) -> None:
+    for number in range(8):
+        await write(store, f"s{number}")
+    store.may_list_all.clear()
+    async with kept(store) as index:
+        await until(lambda: store.listed == 2)  # the newest are there, all of them are asked for
+        async with asyncio.timeout(5):
+            assert [line.info.session_id for line in await index.look()] == ["s7", "s6", "s5"]
+        store.may_list_all.set()
+        await until(lambda: len(index.order) == 8)
 
 
 async def test_what_is_written_and_deleted_later_is_noticed(store: CountingStore) -> None:
@@ -223,3 +249,30 @@ async def test_turns_come_as_they_are_opened_and_end(store: CountingStore) -> No
         await store.apply(Scope(session_id="talk"), [PutTurn(turn)])
         [same] = await next_ones()
         assert (same.turn, same.row.status) == (2, TurnStatus.COMMITTED)
+
+
+async def test_a_page_after_many_deletions_asks_for_few_sessions(store: CountingStore) -> None:
+    for number in range(3 * PAGE):
+        await write(store, f"s{number}")
+    slow = Pace(first=1000, look_s=60, anew_s=600)
+    async with kept(store, slow) as index:
+        await index.look()
+        await until(lambda: index.complete)
+        store.asked = 0
+        for number in range(10, 3 * PAGE):
+            await store.apply(
+                Scope(session_id=f"s{number}"), [DeleteSession(samples.event("deleted"))]
+            )
+        sheet, _ = await sheet_of(index, SessionQuery.of([]))
+        assert [line.info.session_id for line in sheet.lines] == [f"s{n}" for n in range(9, -1, -1)]
+        assert store.asked <= PAGE + 20
+
+
+async def test_a_driver_that_fails_takes_no_session_off_the_page(store: CountingStore) -> None:
+    await write(store, "one")
+    async with kept(store, Pace(look_s=60)) as index:
+        await index.look()
+        await until(lambda: index.complete and not index.unread)
+        store.fails = True
+        sheet, _ = await sheet_of(index, SessionQuery.of([]))
+        assert [line.info.session_id for line in sheet.lines] == ["one"]
