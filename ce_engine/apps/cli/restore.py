@@ -126,7 +126,8 @@ async def _verify_settings(engine: ContextEngine, store: SqlStore, file: Path) -
             )
     if damage := await store.damaged():
         raise StoreError(
-            f"of the backup, {'; '.join(damage)}. Nothing was restored; `ce copy sqlite:///{file} TO` copies what is intact."
+            f"of the backup, {'; '.join(damage)}. Nothing was restored: if you know where that is from, take it out of a "
+            "copy of the backup (DROP TABLE, DROP TRIGGER) and restore that one."
         )
     mark = SEALED_BY.account_id, SEALED_BY.user_id
     rows = [row for key, row in (await store.list_settings()).items() if key[:2] != mark]
