@@ -360,16 +360,17 @@ class Recall:
         ids = [c.snippet.evidence_id for c in candidates if c.snippet.evidence_id in evidence_rows]
         if of:
             ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
+        newest = {name: self._newest_evidence(name) for name in ids}
         ids = [
             e
-            for e in dict.fromkeys(map(self._newest_evidence, ids))
+            for e in dict.fromkeys(newest.values())
             if may_claim(evidence_rows[e].evidence.metadata, self._evidence_text(e))
         ]
         if len(ids) < 2:
             return list(candidates)
         settled = settle_conflicts(
             [
-                Material(c.id, FACTS, "", "", evidence_id=self._newest_evidence(name))
+                Material(c.id, FACTS, "", "", evidence_id=newest.get(name, name))
                 for c in candidates
                 for name in [c.snippet.evidence_id]
             ],
@@ -382,8 +383,7 @@ class Recall:
         open_ids = frozenset(
             id_ for record in settled.conflicts if not record.detail for id_ in record.evidence_ids
         )
-        own_ids = (c.snippet.evidence_id for c in candidates)
-        open_ids |= {name for name in own_ids if self._newest_evidence(name) in open_ids}
+        open_ids |= {name for name, of_call in newest.items() if of_call in open_ids}
         notes = [
             Candidate(m.id, Snippet("note", m.text, says_all=True), math.inf, 0, about=open_ids)
             for m in settled.materials
@@ -393,14 +393,12 @@ class Recall:
 
     def _newest_evidence(self, evidence_id: str) -> str:
         """The evidence of the newest result of the call that evidence is of; itself, where that is not known."""
-        log, row = self.view.log, self.view.evidence.get(evidence_id)
-        n = log.by_message_id(row.message_id or "") if row is not None else None
+        log = self.view.log
+        n = log.by_message_id(self.view.evidence[evidence_id].message_id or "")
         newest = self._newest_result(n) if n is not None else None
-        return (
-            evidence_id
-            if newest is None
-            else self.view.by_message.get(log[newest].message_id, evidence_id)
-        )
+        if newest is None:
+            return evidence_id
+        return self.view.by_message.get(log[newest].message_id, evidence_id)
 
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""

@@ -120,7 +120,10 @@ def test_two_calls_of_one_id_are_told_apart(engine: ContextEngine) -> None:
     app, few = ward.app, config(600)
     cities = [("weather", "weather", {"city": city}) for city in ("Paris", "Oslo")]
     app.commit(app.prepare(user("How is it there?"), config=few), tool_calls(*cities))
-    results = [tool_result("weather", f"{text} all day") for text in ("Rain", "Snow")]
+    results = [
+        tool_result("weather", f"{text} all day", error=is_error)
+        for text, is_error in (("Rain", True), ("Snow", False))  # which is no answer to the other
+    ]
     app.commit(app.prepare(*results, new_request=False, config=few), assistant("So."))
     small_talk(ward, 12)
     ward.ask("Where was it rain all day, and where snow all day?", "There.")
