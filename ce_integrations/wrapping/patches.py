@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections import deque
@@ -235,7 +236,7 @@ class ClassPatches:
 
     def _take(self, cls: Place, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))
-        if patch is None:
+        if patch is None or not (patch.holders or _goes_through(vars(cls).get(name), patch)):
             original = vars(cls).get(name, _NOTHING) if name == _BORN else vars(cls)[name]
             method = as_function(original) if isinstance(cls, type) and name != _BORN else original
             patch = _Patch(original, make(method))
@@ -251,16 +252,21 @@ class ClassPatches:
             (cls, name), _ = hold.places.popitem()
             patch = self._patches[cls, name]
             patch.holders -= 1
-            if patch.holders:
+            # Somebody who wrapped it after us keeps our wrapper inside: silent, until the next one holds it.
+            if patch.holders or vars(cls).get(name) is not patch.wrapper:
                 continue
             del self._patches[cls, name]
-            # Somebody who wrapped it after us keeps our wrapper inside; it is silent by then.
-            if vars(cls).get(name) is not patch.wrapper:
-                continue
             if patch.original is _NOTHING:
                 delattr(cls, name)
             else:
                 setattr(cls, name, patch.original)
+
+
+def _goes_through(current: Any, patch: _Patch) -> bool:
+    """Whether what is there now calls our wrapper, as far as others say what they wrap (`__wrapped__`)."""
+    with suppress(ValueError):  # it wraps itself
+        return inspect.unwrap(current, stop=lambda each: each is patch.wrapper) is patch.wrapper
+    return False
 
 
 def _telling(base: Any, born: Callable[[type], None], original: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +16,19 @@ from ce_integrations.wrapping.patches import ClassPatches
 
 Patch = pytest.MonkeyPatch
 
+FORGOTTEN: list[Callable[[], None]] = []
+"""What a mutant did not do, to be done after its test."""
+
 
 def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is there is not found: who installs again wires the target again."""
-    patch.setattr(installation, "_wired", Wiring)
+
+    def anew(*args: Any) -> Wiring[Any, Any]:
+        wiring = Wiring(*args)
+        FORGOTTEN.append(wiring.detach)
+        return wiring
+
+    patch.setattr(installation, "_wired", anew)
 
 
 def the_first_takes_all(patch: Patch, _: Adapter[Any, Any]) -> None:

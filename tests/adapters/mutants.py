@@ -25,7 +25,12 @@ from tests.adapters.agent_mutants import (
     records_retrievals_of_nobody,
     tells,
 )
-from tests.adapters.install_mutants import installs_twice, the_first_takes_all, the_last_takes_none
+from tests.adapters.install_mutants import (
+    FORGOTTEN,
+    installs_twice,
+    the_first_takes_all,
+    the_last_takes_none,
+)
 from tests.adapters.session_mutants import (
     forgets_its_answers,
     forgets_where_the_app_asked,
@@ -55,9 +60,6 @@ WAYS: dict[str, tuple[Way, ...]] = {
     "pushed": ("push", "apush"),
 }
 """How a mutant is asked: in the first of these ways that the framework has; `""` where a test has none."""
-
-FORGOTTEN: list[Callable[[], None]] = []
-"""What a mutant did not do, to be done after its test."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from abc import ABC, abstractmethod
@@ -294,6 +295,39 @@ def test_each_holder_lets_go_of_its_own() -> None:
     gc.collect()
     patches.hold([], holders[0])  # the next one tidies up
     assert "__init_subclass__" not in vars(Base)
+
+
+def test_what_another_tool_wrapped_in_between_is_wrapped_once() -> None:
+    """A tracer that came after us keeps our wrapper inside: whoever holds it next does not wrap it again."""
+    original, heard = vars(Base)["one"], []
+
+    def hearing(inner: Any) -> Any:
+        @functools.wraps(inner)
+        def one(self: Base) -> str:
+            heard.append(result := inner(self))
+            return str(result)
+
+        return one
+
+    def exclaiming(inner: Any) -> Any:
+        return functools.wraps(inner)(lambda self: f"{inner(self)}!")
+
+    patches, holder = ClassPatches(), Guard()
+    release = patches.hold_all({Base: {"one": exclaiming}}, holder)
+    Base.one = hearing(ours := Base.one)  # type: ignore[method-assign]
+    release()
+    release = patches.hold_all({Base: {"one": exclaiming}}, holder)
+    assert (Base().one(), heard) == ("one!", ["one!"])
+    Base.one = ours  # type: ignore[method-assign]
+    release()
+    assert vars(Base)["one"] is original
+    release = patches.hold_all({Base: {"one": exclaiming}}, holder)
+    Base.one = lambda self: type(self).__name__  # type: ignore[method-assign]
+    release()
+    release = patches.hold_all({Base: {"one": exclaiming}}, holder)
+    assert Base().one() == "Base!", "nobody says that it goes through ours"
+    release()
+    Base.one = original  # type: ignore[method-assign]
 
 
 @pytest.mark.production_guard

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 from semantic_kernel import Kernel
+from semantic_kernel.connectors.in_memory import InMemoryCollection
 from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import EvidenceType
@@ -79,3 +81,25 @@ async def test_hits_of_a_search_of_the_app_s_own(engine: Any, stored: Any) -> No
     assert [e.content for e in document.evidences.values()] == [PAGES[0].text]
     (run,) = document.session.tool_state.tool_calls
     assert run.tool == "shelf"
+
+
+@pytest.mark.req("A-29")
+async def test_a_tracer_that_came_after_us_leaves_a_search_one(
+    engine: Any, stored: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wraps what we wrapped, we go, and come again: our wrapper inside its own is the one there is."""
+    collection, kernel = shelf(PAGES), Kernel()
+    kernel.add_function("shelf", collection.create_search_function("look"))
+    installation = install_ce(kernel, engine=engine)
+    inner = InMemoryCollection._inner_search
+
+    @functools.wraps(inner)
+    async def traced(*args: Any, **kwargs: Any) -> Any:
+        return await inner(*args, **kwargs)
+
+    monkeypatch.setattr(InMemoryCollection, "_inner_search", traced)
+    installation.uninstall()
+    with install_ce(kernel, engine=engine), ce_session("s"):
+        found = await collection.search("lane?", top=1)
+        assert [hit.record["text"] async for hit in found.results] == [PAGES[0].text]
+    assert len(stored.document().session.tool_state.tool_calls) == 1
