@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest
-from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.schema.rows import MessageRow, TurnRow, archive_of
 from ce_engine.sessions.view import entry_of
 from ce_engine.turns.report.archive import expanded
 
@@ -29,7 +29,7 @@ def derived_answers(
         answer = turn.answer_message_id
         if answer is None:
             continue
-        line = turn.report.get("extra", {}).get("replay", {}).get("line")
+        line = archive_of(turn.report).get("line")
         if line is None:
             n = log.by_message_id(answer)
             if n is not None and n > first:

@@ -11,7 +11,7 @@ from ce_engine.schema.document import Message, SessionDocument, ToolCall
 from ce_engine.schema.enums import ToolCallStatus, TurnStatus
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.handover import Checkpoint, Handover, HandoverStep, StepStatus
-from ce_engine.schema.rows import EventChain, TurnRow
+from ce_engine.schema.rows import EventChain, TurnRow, archive_of
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.turns.engine_base import EngineBase
 
@@ -115,7 +115,7 @@ class _Run:
             triggers=[dict(e.payload) for e in events if e.kind == HITL],
             asked=question.content if question is not None else "",
             steps=sorted(steps, key=self._place),
-            input_hash=str(report.get("extra", {}).get("replay", {}).get("hash", "")),
+            input_hash=str(archive_of(report).get("hash", "")),
             input_tokens=int(report.get("tokens_after", 0)),
             degradations=list(report.get("degradations", ())),
             checkpoint=Checkpoint(

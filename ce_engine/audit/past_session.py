@@ -22,7 +22,7 @@ from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Priority, Role, TurnStatus
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import ReplayProblem
-from ce_engine.schema.rows import CutMark, MessageRow, SessionState, TurnRow
+from ce_engine.schema.rows import CutMark, MessageRow, SessionState, TurnRow, archive_of
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.stored_report import damaged_fields
 from ce_engine.sessions.view import SessionView
@@ -364,7 +364,7 @@ def config_of(
         ReplayUnavailableError: the turn has no archive, or the configuration was never written.
     """
     digest = _archive(row)["config"]
-    for archive in (turn.report.get("extra", {}).get("replay", {}) for turn in turns):
+    for archive in (archive_of(turn.report) for turn in turns):
         settings = archive.get("settings")  # `None` where it could not be redacted
         if archive.get("config") == digest and isinstance(settings, dict):
             return RuntimeConfig(**settings)
@@ -389,7 +389,7 @@ def before_in_lane(turns: Sequence[TurnRow], at: int) -> int | None:
 
 def leaves_history(row: TurnRow) -> bool:
     """Whether a turn's app left its history to us."""
-    archive = row.report.get("extra", {}).get("replay") or {}
+    archive = archive_of(row.report)
     return bool(archive.get("bring")) and not archive.get("closed")
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ce_engine.prepare.blocks.material import RULES, Material
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
 from ce_engine.turns.input.context_sources import RULE, rule_material
 from ce_engine.turns.report.archive import material_mac
@@ -102,7 +102,7 @@ def _macs(rule: Constraint, key: Fingerprinter) -> frozenset[str]:
 
 def _archived(row: TurnRow, rule: Constraint, mac: str, key: Fingerprinter | None) -> RuleText:
     """The text that a rule had, as far as the turn's archive has it, and it is what went out."""
-    contexts = (_archive(row) or {}).get("contexts")
+    contexts = archive_of(row.report).get("contexts")
     context = contexts.get(f"{RULE}{rule.constraint_id}") if isinstance(contexts, Mapping) else None
     text = context.get("text") if isinstance(context, Mapping) else None
     if isinstance(text, str) and mac and key is not None:
@@ -113,8 +113,7 @@ def _archived(row: TurnRow, rule: Constraint, mac: str, key: Fingerprinter | Non
 
 def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]:
     """The rules that a turn was given, with their MACs; of one without an archive those that were set by then."""
-    archive = _archive(row)
-    if archive is not None:
+    if archive := archive_of(row.report):
         yield from ((name, mac) for name, mac in _materials(archive) if is_rule(name))
         return
     token_counts = row.report.get("payload_tokens")
@@ -122,12 +121,6 @@ def _had(row: TurnRow, rules: Iterable[Constraint]) -> Iterator[tuple[str, str]]
         yield from (
             (f"{RULE}{r.constraint_id}", "") for r in rules if row.opened_at >= r.created_at
         )
-
-
-def _archive(row: TurnRow) -> Mapping[str, Any] | None:
-    extra = row.report.get("extra")
-    archive = extra.get("replay") if isinstance(extra, Mapping) else None
-    return archive if isinstance(archive, Mapping) else None
 
 
 def _materials(archive: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.json_paths import LINEAR_S
 from ce_engine.schema.message_forest import MessageForest
-from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
+from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow, archive_of
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.selectors import RefSelector
 from ce_engine.schema.time_limits import Allowance
@@ -132,7 +132,7 @@ def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnR
     n = log.by_message_id(message_id)
     lanes: dict[str, None] = {}
     for turn in turns:
-        line = turn.report.get("extra", {}).get("replay", {}).get("line", [])
+        line = archive_of(turn.report).get("line", [])
         if turn.lane and turn.lane not in lanes and n in expanded(log, line):
             lanes[turn.lane] = None
     return list(lanes)

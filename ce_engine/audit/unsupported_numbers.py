@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -12,7 +12,8 @@ from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, quote
 from ce_engine.audit.places.whereabouts import LEFT
 from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import Message, SessionDocument
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.enums import EvidenceType, Role
+from ce_engine.schema.rows import TurnRow, archive_of
 from ce_engine.text.redaction.placeholders import PLACEHOLDER
 from ce_engine.text.relevance.terms import term_set, word_set
 from ce_engine.text.written_numbers import WrittenNumber, number_forms, written_numbers
@@ -31,6 +32,9 @@ MOST_LOOKED_AT = 1000
 MOST_CHARS = 20_000
 """Of such a message that are looked at."""
 
+MOST_ANSWERS = 6
+"""Earlier answers whose own turns are looked at for what they said."""
+
 MOST_PLACES = 12
 """Messages that have a number, and places in one, that are compared, the newest messages."""
 
@@ -44,11 +48,16 @@ class UnsupportedNumber:
         message_id: an earlier message that has it, and did not go out; `""` of none. Of several the one in which most of the
             words beside it are those of the answer, of equals the newest: fourteen days are not fourteen o'clock.
         may_be_hidden: what went out is stored masked in part, or went out summed up: it may have stood in that.
+        answer_id: the model's own earlier answer that said it first, where no more than such answers that went out had it, and
+            nothing that went out for that one.
+        answer_turn: the turn of that answer, from 1.
     """
 
     text: str
     message_id: str = ""
     may_be_hidden: bool = False
+    answer_id: str = ""
+    answer_turn: int = 0
 
 
 def unsupported_numbers(
@@ -56,40 +65,133 @@ def unsupported_numbers(
     document: SessionDocument,
     turns: Sequence[TurnRow],
     at: int,
-    fates: Mapping[str, str],
-    rules: Iterable[str] = (),
+    fates: Callable[[int], Mapping[str, str]],
+    rules: Callable[[int], Iterable[str]] = lambda _: (),
 ) -> list[UnsupportedNumber]:
     """The numbers of two digits or more, in their order, each once.
 
     The app's system messages are never stored: what stands in them counts as nothing. A text that went out shortened counts
-    whole, and one that was quoted in part with the sentences that were.
+    whole, and one that was quoted in part with the sentences that were. An earlier answer supports what its own turn had.
 
     Args:
         answer: of the turn.
         document: of the session.
         turns: all of it, oldest first.
         at: the turn's place among them.
-        fates: what became of each message in it, by id (`recorded_fates`).
-        rules: texts of rules that went out in it.
+        fates: what became of each message in a turn, by id, and by the turn's place (`recorded_fates`).
+        rules: texts of rules that went out in a turn, by its place.
     """
-    if not fates:
-        return []  # nothing is stored of what it had
-    missing = _numbers(answer.content)
-    messages = document.session.messages
-    earlier = messages[: next((n for n, m in enumerate(messages) if m is answer), len(messages))]
-    shown = {name for name, fate in fates.items() if fate not in LEFT}
-    is_hidden = bool((turns[at].report.get("extra", {}).get("replay") or {}).get("summaries"))
-    own = (_text(message) for message in earlier if message.message_id in shown)
-    for text in (*own, *_put_in(document, turns, at), *rules):
-        is_hidden |= PLACEHOLDER.search(text) is not None
-        missing = _without(missing, text)
+    inputs = _Inputs(document, turns, fates, rules)
+    search = inputs.search(answer, at)
+    if search is None:
+        return []
+    lost = {
+        number.text: UnsupportedNumber(number.text, "", search.is_hidden)
+        for number in search.missing
+    }
+    others = [
+        m for m in reversed(search.earlier[-MOST_LOOKED_AT:]) if m.message_id not in search.shown
+    ]
+    for text, message in _likeliest(search.missing, others).items():
+        lost[text] = replace(lost[text], message_id=message.message_id or "")
+    repeated = {each.text: each for each in inputs.repeated(search)}
+    order = (number.text for number in _numbers(answer.content))
+    return [found for text in order if (found := lost.get(text) or repeated.get(text))]
+
+
+@dataclass(slots=True)
+class _Search:
+    """What became of the numbers of an answer.
+
+    Attributes:
+        earlier: the messages before it.
+        shown: the ids of those that went out.
+        missing: its numbers that nothing had.
+        of_answers: those that only earlier answers of the model had.
+        is_hidden: whether something that went out is stored masked, or went out summed up.
+    """
+
+    earlier: Sequence[Message]
+    shown: frozenset[str]
+    missing: list[WrittenNumber]
+    of_answers: list[WrittenNumber]
+    is_hidden: bool
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """What went out in the turns of a session, as texts."""
+
+    document: SessionDocument
+    turns: Sequence[TurnRow]
+    fates: Callable[[int], Mapping[str, str]]
+    rules: Callable[[int], Iterable[str]]
+
+    def search(self, answer: Message, at: int) -> _Search | None:
+        """Look for the numbers of an answer in what went out for it; `None` where nothing is stored of that."""
+        fates = self.fates(at)
+        if not fates:
+            return None
+        messages = self.document.session.messages
+        earlier = messages[
+            : next((n for n, m in enumerate(messages) if m is answer), len(messages))
+        ]
+        shown = frozenset(name for name, fate in fates.items() if fate not in LEFT)
+        report = self.turns[at].report
+        is_hidden = bool(archive_of(report).get("summaries"))
+        own = ((_text(m), _is_answer(m)) for m in earlier if m.message_id in shown)
+        missing, answers = _numbers(answer.content), list[str]()
+        ruled = ((text, False) for text in self.rules(at))
+        for text, is_answer in (*own, *_put_in(self.document, self.turns, at), *ruled):
+            is_hidden |= PLACEHOLDER.search(text) is not None
+            if is_answer:
+                answers.append(text)
+            elif not (missing := _without(missing, text)):
+                break
+        unsaid = missing
+        for text in answers if missing else ():
+            unsaid = _without(unsaid, text)
+        said = [number for number in missing if number not in unsaid]
+        return _Search(earlier, shown, unsaid, said, is_hidden)
+
+    def repeated(self, search: _Search) -> Iterator[UnsupportedNumber]:
+        """Those of earlier answers that stood in nothing that went out for the answer that said them first."""
+        places = {
+            row.answer_message_id: n for n, row in enumerate(self.turns) if row.answer_message_id
+        }
+        before = dict[str, _Search | None]()
+        for number, origin in _first_said(search.of_answers, search.earlier):
+            name = origin.message_id or ""
+            if name not in places:
+                continue  # the app's own words
+            if name not in before:
+                if len(before) == MOST_ANSWERS:
+                    continue
+                before[name] = self.search(origin, places[name])
+            found = before[name]
+            if found and any(number.forms & each.forms for each in found.missing):
+                yield UnsupportedNumber(
+                    number.text, "", found.is_hidden, name, answer_turn=places[name] + 1
+                )
+
+
+def _is_answer(message: Message) -> bool:
+    return message.role is Role.ASSISTANT
+
+
+def _first_said(
+    numbers: Sequence[WrittenNumber], messages: Sequence[Message]
+) -> Iterator[tuple[WrittenNumber, Message]]:
+    """Of each number the first message that has it, where an answer is that."""
+    missing = [*numbers]
+    for message in messages[-MOST_LOOKED_AT:]:
         if not missing:
-            return []
-    found = {number.text: UnsupportedNumber(number.text, "", is_hidden) for number in missing}
-    others = [m for m in reversed(earlier[-MOST_LOOKED_AT:]) if m.message_id not in shown]
-    for text, message in _likeliest(missing, others).items():
-        found[text] = replace(found[text], message_id=message.message_id or "")
-    return [*found.values()]
+            return
+        forms = number_forms(_text(message)[:MOST_CHARS])
+        for number in [number for number in missing if number.stands_in(forms)]:
+            missing.remove(number)
+            if _is_answer(message):
+                yield number, message
 
 
 def _likeliest(
@@ -129,18 +231,29 @@ def _without(numbers: Sequence[WrittenNumber], text: str) -> list[WrittenNumber]
     return [number for number in numbers if not number.stands_in(forms)]
 
 
-def _put_in(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> Iterator[str]:
-    """What stood quoted in a turn, of texts in part what of them did; and what a note said of sources that disagree."""
+def _put_in(
+    document: SessionDocument, turns: Sequence[TurnRow], at: int
+) -> Iterator[tuple[str, bool]]:
+    """What stood quoted in a turn, of texts in part what of them did, and what a note said of sources that disagree.
+
+    Each with whether it is the model's own answer.
+    """
     row, after = turns[at], PinsAfter(turns).of(turns[at])
     messages = {message.message_id: message for message in document.session.messages}
     sentences = quoted_sentences(row, after)
     for name, is_part in quoted_pieces(row, after).items():
         message, evidence = messages.get(name), document.evidences.get(name)
         text = _text(message) if message else evidence.content if evidence else ""
-        yield some_of(text, sorted(sentences[name])) if is_part and name in sentences else text
+        is_answer = (
+            _is_answer(message)
+            if message
+            else evidence is not None and evidence.type is EvidenceType.LLM_OUTPUT
+        )
+        part = some_of(text, sorted(sentences[name])) if is_part and name in sentences else text
+        yield part, is_answer
     values = NotedValues(document.evidences)
     for name, fields in noted_fields(row.report).items():
-        yield from values.of(name, fields)
+        yield from ((text, False) for text in values.of(name, fields))
 
 
 def _text(message: Message) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -92,6 +92,13 @@ class TurnRow:
     attempts: list[dict[str, Any]] = field(default_factory=list)
     """Attempts before this one: status, error code, when."""
     report: dict[str, Any] = field(default_factory=dict)
+
+
+def archive_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a turn can be made again from, of its report as it is stored; empty where there is none, or what stands there is none."""
+    extra = report.get("extra")
+    archive = extra.get("replay") if isinstance(extra, Mapping) else None
+    return archive if isinstance(archive, Mapping) else {}
 
 
 @dataclass(slots=True)

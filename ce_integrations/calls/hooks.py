@@ -27,6 +27,7 @@ from ce_engine import (
     context_window,
     is_own_call,
 )
+from ce_integrations.calls.error_code import error_code
 from ce_integrations.calls.helper_calls import is_aside
 from ce_integrations.calls.open_turn import Governed, Turn, call_around
 from ce_integrations.calls.requested_tools import RequestedTools
@@ -357,7 +358,7 @@ class Hooks(Generic[Native]):
         answer = self._fill_names(turn, Answer(Message(role=Role.ASSISTANT, content=text)))
         usage = self._usage(turn, answer, None) if text else None
         if isinstance(error, Exception) and not turn.left:
-            code = type(error).__name__
+            code = error_code(error)
             return partial(self.engine.fail, turn.handle, code, partial=text, usage=usage)
         incomplete = TurnStatus.INCOMPLETE
         self._hand_over(self.engine.commit(turn.handle, answer, status=incomplete, usage=usage))

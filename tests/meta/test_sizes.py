@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12250,
-    "ce_engine/audit": 5635,
+    "ce_engine/apps": 12300,
+    "ce_engine/audit": 5720,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5260,
@@ -29,7 +29,7 @@ ROOMS = {
     "ce_engine/text": 6215,
     "ce_engine/turns": 6380,
     "ce_integrations": 40,
-    "ce_integrations/calls": 1785,
+    "ce_integrations/calls": 1805,
     "ce_integrations/demo": 570,
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,

@@ -130,14 +130,27 @@ def bill_words(bill: Bill, amounts: Amounts, say: Say = ENGLISH) -> str:
     return text + _counted_more(bill.prompt, bill.sent, say)
 
 
-def usage_of(call: CallRecord, cost: str, say: Say = ENGLISH) -> str:
-    """What the provider told of one call and what that costs, beside our own count; `""` where it told nothing."""
+def usage_of(
+    call: CallRecord, cost: float, answer: float, amounts: Amounts, say: Say = ENGLISH
+) -> str:
+    """What the provider told of one call and what that costs, beside our own count; `""` where it told nothing.
+
+    Args:
+        call: with its tokens.
+        cost: of its input.
+        answer: what its answer cost.
+        amounts: writes both, and their sum.
+        say: the reader's language.
+    """
     if call.prompt is None:
         return ""
     text = say(
-        "{inputs} for {tokens}; by our own count {sent} went out",
-        inputs=cost,
+        "{amount}: {inputs} for {tokens}, {answer} for an answer of {completion} tokens; by our own count {sent} went out",
+        amount=amounts.text(cost + answer, say),
+        inputs=amounts.bare(cost),
         tokens=_of_cached(call.prompt, call.cached, say),
+        answer=amounts.bare(answer),
+        completion=call.completion,
         sent=call.sent,
     )
     return text + _counted_more(call.prompt, call.sent, say)

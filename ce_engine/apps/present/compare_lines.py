@@ -95,13 +95,36 @@ def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
     if total.unfinished:
         meaning = say("calls that were left or cancelled before their end")
         yield Line(say("unfinished"), lambda f: number(f.unfinished), meaning)
-    if total.provider_cached is not None:
-        meaning = say("tokens that the provider had in its cache, as it told")
-        yield Line(say("cached, as told"), lambda f: number(f.provider_cached), meaning)
+    yield from _as_told(total, say)
     meaning = say("as the provider told")
     yield Line(say("tokens answered"), lambda f: number(f.completion_tokens), meaning)
     yield from _times(comparison, say)
     yield from _quality(say)
+
+
+def _as_told(total: Figures, say: Say) -> Iterator[Line]:
+    """What providers told of inputs."""
+    if total.usage_told:
+        meaning = say(
+            "tokens of the inputs as their provider counts, and those of a call on average"
+        )
+        yield Line(say("input, as told"), lambda f: _input_as_told(f, say), meaning)
+    if total.provider_cached is not None:
+        meaning = say("tokens that the provider had in its cache, as it told")
+        yield Line(say("cached, as told"), lambda f: _cached_as_told(f, say), meaning)
+
+
+def _input_as_told(figures: Figures, say: Say) -> str:
+    if not figures.usage_told:
+        return say("not told")
+    each = round(figures.prompt_tokens / figures.usage_told)
+    return say("{tokens} · {each} a call", tokens=number(figures.prompt_tokens), each=number(each))
+
+
+def _cached_as_told(figures: Figures, say: Say) -> str:
+    if figures.provider_cached is None:
+        return say("not told")
+    return _of(figures.provider_cached, figures.prompt_tokens)
 
 
 def sums(total: Figures, amounts: Amounts, say: Say = ENGLISH) -> Iterator[Line]:
@@ -130,12 +153,12 @@ def _costs(total: Figures, amounts: Amounts, say: Say) -> Iterator[Line]:
     yield Line(
         say("cost of inputs, {unit}", unit=unit),
         lambda f: amounts.bare(f.beside.inputs),
-        say("as sent, and our own calls; prefixes as cached"),
+        say("as sent, and our own calls; cached as told, else what begins alike"),
     )
     yield Line(
         say("without us, {unit}", unit=unit),
         lambda f: amounts.bare(f.beside.without) if f.beside.calls else "-",
-        say("what the app would have paid for the same calls, prefixes as cached"),
+        say("what the app would have paid for the same calls, as much of it cached"),
     )
     yield Line(
         say("cost saved, {unit}", unit=unit),
@@ -184,7 +207,7 @@ def _times(comparison: Comparison, say: Say) -> Iterator[Line]:
 
 def _quality(say: Say) -> Iterator[Line]:
     yield Line(
-        say("over budget"),
+        say("over budget, our count"),
         lambda f: number(f.over_budget),
         say("calls in which what must stay was more than the budget"),
         lambda f: bool(f.over_budget),

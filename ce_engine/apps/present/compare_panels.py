@@ -248,6 +248,9 @@ def _input_sizes(rows: Sequence[Row], say: Say) -> Panel:
                 tokens=short(f.tokens_sent // f.calls),
                 share=cached_share(f),
             )
+            if f.usage_told:
+                each = short(round(f.prompt_tokens / f.usage_told))
+                value += say(" · {tokens} as told", tokens=each)
             fresh, whole = f.tokens_sent - f.cached_prefix, f.calls * most
             parts = [Part("cached", f.cached_prefix / whole), Part("new", fresh / whole)]
             yield Bar(label(name, say), value, parts)

@@ -10,7 +10,15 @@ from ce_engine.apps.present.amounts import PLACES, Amounts, effect, model_names
 from ce_engine.apps.present.bill_lines import bill_words, usage_of
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
-from ce_engine.audit.compare.costs import Bill, Costs, bill_of, costs, is_free, unpriced_models
+from ce_engine.audit.compare.costs import (
+    Bill,
+    Costs,
+    as_told,
+    bill_of,
+    costs,
+    is_free,
+    unpriced_models,
+)
 from ce_engine.audit.compare.figures import Figures, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
@@ -201,12 +209,15 @@ class SessionCosts:
         return say(" [if a cached token costs {share} % of a new one]", share=share)
 
     def _uncached(self, say: Say) -> str:
-        """The sums of the compared calls as they were, were nothing cached."""
+        """What is taken of caches, and the sums of the compared calls as they were, were nothing cached."""
         table = self.costs.prices
-        bare = [replace(call, prefix=0, untouched_prefix=0) for call in self.calls]
+        bare = [replace(call, prefix=0, untouched_prefix=0, cached=None) for call in self.calls]
         sums = figures(bare, table).beside
+        is_told = any(call.cached is not None for call in self.calls)
         return say(
-            "that a provider caches what begins like the call before{share}; were nothing cached: {now} for inputs, {before} without us",
+            "that without us a provider had cached as much of what begins alike as it told to have, and all of it where it told nothing{share}; were nothing cached: {now} for inputs, {before} without us"
+            if is_told
+            else "that a provider caches what begins like the call before{share}; were nothing cached: {now} for inputs, {before} without us",
             share=self.cache_assumption(say),
             now=self.sums.bare(sums.inputs),
             before=self.sums.bare(sums.without),
@@ -327,7 +338,11 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     if cost.untouched is not None:
         more = change(cost.sent, cost.untouched, PLACES)
         sent_text = say("{sent} ({more} beside without us)", sent=sent_text, more=more)
-    yield say("cost"), f"{sent_text}{say(': ')}{_made_of(call.sent, call.prefix, least, say)}"
+    usage = _usage(spent, place, say)
+    if usage:
+        yield say("as told"), usage
+    text = _made_of(call, call.sent, call.prefix, least, say)
+    yield say("cost of input"), f"{sent_text}{say(': ')}{text}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
@@ -337,7 +352,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 "all of the talk, and {count} tokens of rules and evidence that the app put in, ",
                 count=call.put_in,
             )
-        composition = _made_of(call.untouched or 0, call.untouched_prefix, least, say)
+        composition = _made_of(call, call.untouched or 0, call.untouched_prefix, least, say)
         without = spent.amounts.text(cost.untouched, say)
         yield say("without us"), f"{without}{say(': ')}{content_words}{composition}"
         if cost.is_dearer:
@@ -350,10 +365,17 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
                 )
                 + spent.cache_assumption(say),
             )
-    yield from _answer(spent, place, say)
-    if usage := usage_of(call, spent.billed(place), say):
-        yield say("as told"), usage
+    if not usage:
+        yield from _answer(spent, place, say)
     yield say("prices"), spent.source(say)
+
+
+def _usage(spent: SessionCosts, place: int, say: Say) -> str:
+    """What the provider told of a call, priced; `""` where it told nothing."""
+    cost, answer = spent.bill.inputs.get(place), spent.costs.calls[place].answer
+    if cost is None:
+        return ""
+    return usage_of(spent.calls[place], cost, answer, spent.amounts, say)
 
 
 def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, str]]:
@@ -369,10 +391,12 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
         )
 
 
-def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:
+def _made_of(call: CallRecord, tokens: int, prefix: int | None, least: int, say: Say) -> str:
+    """Tokens, how many of them are as before, and whether the call's provider counts fewer than the `least` it caches."""
     if prefix is None:
         return say("{tokens} tokens, with none before it to begin like", tokens=tokens)
-    few = say(", too few to be cached (from {least} on)", least=least) if 0 < prefix < least else ""
+    is_few = 0 < as_told(call, prefix) < least
+    few = say(", too few to be cached (from {least} on)", least=least) if is_few else ""
     return say(
         "{tokens} tokens, of which {prefix} are the same as before{few}",
         tokens=tokens,

@@ -16,7 +16,7 @@ from ce_engine.schema.rows import TurnRow
 BELOW_CUT, NEVER_OUT = ("dropped", "below_cut"), ("kept", "never_out")
 
 WHY = {
-    ("dropped", "below_cut"): "It stands before the cut. Over the budget the oldest messages go first; the cut then stays where it is, so that a provider can cache what follows.",
+    ("dropped", "below_cut"): "It stands before the cut, which was made when there was no room for all: the oldest messages go first. It then stays where it is, so that a provider can cache what follows.",
     ("dropped", "older_step_of_this_turn"): "An older step of this very turn: it made room for the newest ones. A line in the prompt names its evidence.",
     ("dropped", "orphaned_tool_result"): "A tool result whose call is not there: providers refuse it.",
     ("dropped", "unanswered_tool_call"): "A tool call without its results: providers refuse it.",

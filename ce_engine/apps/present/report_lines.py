@@ -304,7 +304,15 @@ def _troubles(report: Report, say: Say) -> Iterator[str]:
             ids=", ".join(map(short_id, report.violations)),
         )
     for code in report.errors:
-        yield say("error {code}", code=code)
+        yield error_words(code, say)
+
+
+def error_words(code: str, say: Say = ENGLISH) -> str:
+    """What an error is called, and the HTTP status that its provider gave."""
+    name, _, status = code.partition(":")
+    if not status.isdecimal():
+        return say("error {code}", code=code)
+    return say("error {code}, HTTP status {status}", code=name, status=status)
 
 
 def _summed(report: Report) -> list[PruneDecision]:

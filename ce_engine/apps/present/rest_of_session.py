@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
@@ -20,7 +19,7 @@ from ce_engine.audit.places.whereabouts import (
 )
 from ce_engine.schema.document import Message
 from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 
 
 LATER, ELSEWHERE = "later", "elsewhere"
@@ -91,7 +90,7 @@ class RestOfSession:
         self._rows = {entry.message.message_id or "": entry for entry in rows if entry.message}
         messages = links.document.session.messages
         self._messages = [m for m in messages if m.message_id and m.message_id not in shown_ids]
-        self._archive: Mapping[str, Any] = row.report.get("extra", {}).get("replay") or {}
+        self._archive = archive_of(row.report)
         self._later = self._said_later(messages)
         self._standing, self._in_part = standing_before(explanation), standing_in_part(explanation)
         self._pieces: dict[str, BroughtIn | PassedOver] = {}

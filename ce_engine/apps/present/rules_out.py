@@ -136,6 +136,11 @@ def rules_out(
     return [RuleOut(name, by_id.get(name), texts[name]) for name in names]
 
 
+def texts_in(rules: Iterable[RuleOut], at: int) -> list[str]:
+    """The texts of rules that went out in a turn, by its place, as far as they are there."""
+    return [text for rule in rules if (text := rule.text_in(at + 1))]
+
+
 def said_of_rules(text: str, say: Say = ENGLISH) -> str:
     """A text that went out, with what stands in the place of rules said in the reader's language."""
     for marker in GONE:

@@ -11,7 +11,7 @@ from typing import Any
 from ce_engine.audit.compare.costs import has_usage
 from ce_engine.audit.compare.records import CallRecord
 from ce_engine.audit.noted_sources import has_note
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 
 
 LAYERS = ("system", "tools", "rules", "settings", "retrieved", "immediate")
@@ -260,8 +260,7 @@ class _Reserves:
         self._known: dict[str, int] = {}
 
     def of(self, report: Mapping[str, Any]) -> int:
-        archive = report.get("extra", {}).get("replay")
-        if not isinstance(archive, Mapping):
+        if not (archive := archive_of(report)):
             return 0
         digest = str(archive.get("config", ""))
         if isinstance(settings := archive.get("settings"), Mapping):

@@ -18,6 +18,7 @@ TITLES = {
     "new": "new, and out as a message",
     "out": "left out now",
     "unquoted": "no more quoted",
+    "gone": "no more given by the app",
     "quoted": "quoted now",
     "back": "out as a message again",
     "shortened": "shortened now",
@@ -40,13 +41,16 @@ def turn_changes(fates: Mapping[str, str], before: Mapping[str, str]) -> list[Ch
     """What became of messages in a turn and had not in the one before.
 
     Args:
-        fates: what became of each in the turn, by its id.
+        fates: what became of each in the turn, by its id; those that it had not are not in it.
         before: the same in the lane's turn before.
     """
     ids_by_kind: dict[str, list[str]] = {}
     for name, fate in fates.items():
         if kind := _kind(before.get(name), fate):
             ids_by_kind.setdefault(kind, []).append(name)
+    for name, fate in before.items() if fates else ():
+        if name not in fates:
+            ids_by_kind.setdefault("unquoted" if fate in _QUOTE else "gone", []).append(name)
     return [Change(kind, ids_by_kind[kind]) for kind in TITLES if kind in ids_by_kind]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ce_engine.apps.present.timeline import RESERVE
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def settings_of(turns: Sequence[TurnRow], at: int) -> dict[str, Any]:
     """What a turn's configuration had set: the first turn that had it keeps it."""
-    digest = _archive(turns[at]).get("config")
+    digest = archive_of(turns[at].report).get("config")
     for row in turns:
-        archive = _archive(row)
+        archive = archive_of(row.report)
         if archive.get("config") == digest and isinstance(archive.get("settings"), Mapping):
             return dict(archive["settings"])
     return {}
@@ -72,8 +72,3 @@ def _reserve(settings: Mapping[str, Any]) -> int:
 
     budget = settings.get("budget")
     return BudgetConfig(**budget).reserved_reply_tokens if budget else RESERVE
-
-
-def _archive(row: TurnRow) -> Mapping[str, Any]:
-    archive = row.report.get("extra", {}).get("replay")
-    return archive if isinstance(archive, Mapping) else {}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.questions import Questions
@@ -21,7 +19,7 @@ from ce_engine.errors import ContextEngineError, SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import Explanation, Replay
 from ce_engine.schema.report import Report, report_of
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 from ce_engine.schema.scope import Scope
 
 
@@ -62,7 +60,7 @@ class StoredTurn:
     @property
     def is_by_hand(self) -> bool:
         """Whether the app called the engine itself, which keeps the conversation then."""
-        return bool(_archive(self.row).get("by_hand"))
+        return bool(archive_of(self.row.report).get("by_hand"))
 
     @property
     def reads_back(self) -> bool:
@@ -70,13 +68,9 @@ class StoredTurn:
         return reads_back(self.row)
 
 
-def _archive(row: TurnRow) -> Mapping[str, Any]:
-    return row.report.get("extra", {}).get("replay") or {}
-
-
 def reads_back(row: TurnRow) -> bool:
     """Whether a turn's host keeps no history itself: the engine brings it, from memory or from the store."""
-    return bool(_archive(row).get("by_hand")) or leaves_history(row)
+    return bool(archive_of(row.report).get("by_hand")) or leaves_history(row)
 
 
 async def stored_turn(

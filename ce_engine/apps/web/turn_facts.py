@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.rules_out import RuleOut
+from ce_engine.apps.present.rules_out import RuleOut, texts_in
 from ce_engine.apps.present.turn_changes import TITLES, turn_changes
 from ce_engine.apps.present.turn_view import Row
 from ce_engine.apps.web.stored_turn import StoredTurn
@@ -38,12 +39,11 @@ def _answer(record: StoredTurn, rules: Sequence[RuleOut], links: Links, say: Say
     message = next((m for m in messages if name and m.message_id == name), None)
     if message is None:
         return {"answer": None}
-    texts = [rule.text_in(record.at + 1) for rule in rules]
-    of = message, record.document, record.turns, record.at, record.fates(record.at)
+    of = message, record.document, record.turns, record.at, record.fates
     return {
         "answer": message,
         "answer_calls": links.render_calls(message, say),
-        "unsupported": unsupported_numbers(*of, texts),
+        "unsupported": unsupported_numbers(*of, partial(texts_in, rules)),
     }
 
 

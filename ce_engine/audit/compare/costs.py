@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import is_short_prefix
-from ce_engine.text.tokens.prices import PriceTable, in_units
+from ce_engine.text.tokens.prices import ModelPrice, PriceTable, in_units
 
 
 SLIGHT = 0.01
@@ -22,7 +22,9 @@ def is_dearer(sent_cost: float, untouched_cost: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What one call cost, by our own count of its input.
+    """What one call cost, by our own count of its input, and as its provider told to have cached.
+
+    Of a provider that tells nothing of a cache, what begins like the call before is taken to be cached.
 
     Attributes:
         sent: the input as it went out.
@@ -147,15 +149,35 @@ def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
     price = table.of(call.model, call.provider)
     if is_free(call) or price is None:
         return CallCost(untouched=None if call.untouched is None else 0.0)
-    sent_cost = price.of_input(call.sent, call.prefix or 0)
+    cached, cached_without = _cached(call, price)
+    sent_cost = price.of_cached(call.sent, cached) / table.per
     untouched_cost, cause = None, call.cause
     if call.untouched is not None:
-        untouched = (call.untouched, call.untouched_prefix or 0)
-        untouched_cost = price.of_input(*untouched) / table.per
-        if is_short_prefix(price, (call.sent, call.prefix or 0), untouched):
+        untouched_cost = price.of_cached(call.untouched, cached_without) / table.per
+        sent = as_told(call, call.sent), prefix_as_told(call)
+        untouched = as_told(call, call.untouched), as_told(call, call.untouched_prefix or 0)
+        if is_short_prefix(price, sent, untouched):
             cause = "short_prefix"
     answer_cost = call.completion * price.output / table.per
-    return CallCost(sent_cost / table.per, untouched_cost, answer_cost, cause)
+    return CallCost(sent_cost, untouched_cost, answer_cost, cause)
+
+
+def _cached(call: CallRecord, price: ModelPrice) -> tuple[int, int]:
+    """Tokens of the input that were cached, and of what would have gone out without us, by our own count.
+
+    A provider that had less than what begins alike had forgotten it: it would have without us, too. One that had more had it
+    of other calls. So an input that went out as it was costs the same in both.
+    """
+    prefixes = min(call.prefix or 0, call.sent), call.untouched_prefix or 0
+    supposed, without = (
+        each if as_told(call, each) >= price.cached_from else 0 for each in prefixes
+    )
+    if call.cached is None or not call.prompt or not has_usage(call):
+        return supposed, without
+    cached = min(call.sent, round(call.cached * call.sent / call.prompt))
+    if cached < supposed:
+        return cached, round(without * cached / supposed)
+    return cached, max(without, cached)
 
 
 def billed(call: CallRecord, prices: PriceTable) -> float | None:
@@ -237,10 +259,14 @@ def cacheable(call: CallRecord, table: PriceTable) -> int:
 
 def prefix_as_told(call: CallRecord) -> int:
     """Leading tokens as in the call before, in the measure of the provider where it told its own."""
-    prefix = min(call.prefix or 0, call.sent)
+    return as_told(call, min(call.prefix or 0, call.sent))
+
+
+def as_told(call: CallRecord, tokens: int) -> int:
+    """Tokens by our own count in the measure of a call's provider, where it told its own."""
     if not (has_usage(call) and call.sent):
-        return prefix
-    return round(prefix * (call.prompt or 0) / call.sent)
+        return tokens
+    return round(tokens * (call.prompt or 0) / call.sent)
 
 
 def cached_tokens(call: CallRecord) -> int:

@@ -15,7 +15,7 @@ from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message, ModelUsage, SessionDocument
 from ce_engine.schema.enums import AuthorKind, Layer, ModelUsageStatus, ToolCallStatus
 from ce_engine.schema.events import Event
-from ce_engine.schema.rows import SessionInfo, TurnRow
+from ce_engine.schema.rows import SessionInfo, TurnRow, archive_of
 from ce_engine.sessions.spending import cause
 
 
@@ -154,8 +154,7 @@ def _of_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a report tells, as it is stored: a session has thousands, and of each a few figures count."""
     if "stable_prefix_hash" not in report:  # every stored report has one
         return {}
-    replay = report.get("extra", {}).get("replay")
-    model = replay.get("model") if isinstance(replay, Mapping) else None
+    model = archive_of(report).get("model")
     fields = {
         "model": model if isinstance(model, str) else "",
         "sent": report.get("token_used", 0),

@@ -14,7 +14,7 @@ from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.report import RECALLED
-from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.schema.rows import MessageRow, TurnRow, archive_of
 from ce_engine.sessions.view import entry_of
 
 
@@ -83,8 +83,7 @@ class MessagePlaces:
 
     def read_turn(self, row: TurnRow) -> Told | None:
         """What is stored of a turn, by places; `None` where that is nothing."""
-        archive = row.report.get("extra", {}).get("replay")
-        if not isinstance(archive, Mapping):
+        if not (archive := archive_of(row.report)):
             return None
         decided, alone = self._decisions(row.report.get("prune_decisions", ()))
         stretches = [s for run in archive.get("line", ()) for s in self._stretches(*run)]

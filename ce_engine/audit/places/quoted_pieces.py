@@ -7,7 +7,7 @@ from typing import Any
 
 from ce_engine.audit.explanation import THERE_ALREADY
 from ce_engine.schema.report import RECALLED
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import TurnRow, archive_of
 
 
 Pins = Sequence[Sequence[Any]]
@@ -21,7 +21,7 @@ class PinsAfter:
         self._after: dict[str, Pins] = {}
         following: dict[str, Pins] = {}
         for row in reversed(turns):
-            archive = _archive(row)
+            archive = archive_of(row.report)
             new = archive.get("new_pins") if archive else None
             self._after[row.turn_id] = new or following.get(row.lane, ())
             if archive:
@@ -82,7 +82,7 @@ def quoted_since(turns: Sequence[TurnRow], at: int) -> dict[str, int]:
         at: the turn's place among them.
     """
     lane = turns[at].lane
-    own = [n for n in range(at, -1, -1) if turns[n].lane == lane and _archive(turns[n])]
+    own = [n for n in range(at, -1, -1) if turns[n].lane == lane and archive_of(turns[n].report)]
     standing = {anchor: [*refs] for anchor, refs, *_ in _pins(turns[at])}
     turn_of: dict[str, int] = {}
     for n in own[1:]:
@@ -112,13 +112,8 @@ def _has_chosen(row: TurnRow, refs: Iterable[str | Sequence[Any]]) -> bool:
     return bool(names & chosen_ids)
 
 
-def _archive(row: TurnRow) -> Mapping[str, Any]:
-    archive = row.report.get("extra", {}).get("replay")
-    return archive if isinstance(archive, Mapping) else {}
-
-
 def _pins(row: TurnRow) -> Pins:
-    pins: Pins = _archive(row).get("pins", ())
+    pins: Pins = archive_of(row.report).get("pins", ())
     return pins
 
 
@@ -138,7 +133,7 @@ def standing_pins(report: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[s
 
 def _standing(report: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
     """The same, with the pieces as they are archived."""
-    archive = report.get("extra", {}).get("replay") or {}
+    archive = archive_of(report)
     pins = [(anchor, refs) for anchor, refs, *_ in archive.get("pins", ()) if refs]
     begin = 0  # both are in one order, and several questions' may begin with the same
     for decision in report.get("prune_decisions", ()):

@@ -334,7 +334,8 @@ def _note_end(records: RecordGroup, turn: OpenTurn, status: TurnStatus, code: st
     if status in (TurnStatus.COMMITTED, TurnStatus.FAILED):
         is_failure = status is TurnStatus.FAILED
         records.note_end("model_call", row.lane, is_failure=is_failure, **ids)
-    if codes := records.handover.on_codes & {code, *turn.report.degradations}:
+    name = code.partition(":")[0]  # before the HTTP status
+    if codes := records.handover.on_codes & {code, name, *turn.report.degradations}:
         records.ask_for_person({"trigger": "code", "codes": sorted(codes)}, **ids)
 
 

@@ -140,7 +140,8 @@ def of_answer(
 
 def of_failure(error_code: str, status: TurnStatus, ingest: Ingest) -> Attributes:
     """How a turn ended that has no whole answer; a text in the place of a code is not told."""
-    code = mask_name(ingest, error_code) if is_code(error_code) else "error"
+    name = error_code.partition(":")[0]
+    code = mask_name(ingest, name) if is_code(error_code) else "error"
     return {"ce.turn.status": status.value, "error.type": code}
 
 

@@ -79,7 +79,9 @@ def test_a_tool_that_fails_again_and_again_asks_too(engine: ContextEngine) -> No
 @pytest.mark.req("B-06")
 def test_the_rules_are_the_owners() -> None:
     rules = HandoverConfig(
-        model_failures=None, tool_failures=1, on_codes=frozenset({"CONTENT_FILTER"})
+        model_failures=None,
+        tool_failures=1,
+        on_codes=frozenset({"CONTENT_FILTER", "RateLimitError"}),
     )
     engine = create_context_engine(MemoryStore(), config=RuntimeConfig(handover=rules))
     app = HostApp(engine, SCOPE, [user("Where is my parcel?")])
@@ -87,9 +89,11 @@ def test_the_rules_are_the_owners() -> None:
         fail(app)
     assert asked_for(engine) == []
     fail(app, "CONTENT_FILTER")
+    fail(app, "RateLimitError:429")
     engine.sync.record_tool_run(SCOPE, ToolRun("pay", {}, "", status=ToolCallStatus.ERROR))
     assert asked_for(engine) == [
         {"trigger": "code", "codes": ["CONTENT_FILTER"]},
+        {"trigger": "code", "codes": ["RateLimitError"]},
         {"trigger": "tool_run", "name": "pay", "failures": 1},
     ]
     engine.sync.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -118,9 +119,8 @@ def unsupported(ward: Ward, turn: int) -> dict[str, str]:
     document, turns = ward.stored()
     messages = {m.message_id: m for m in document.session.messages}
     answer = messages[turns[turn - 1].answer_message_id]
-    found = unsupported_numbers(
-        answer, document, turns, turn - 1, fates_in(document, turns, turn - 1)
-    )
+    fates = partial(fates_in, document, turns)
+    found = unsupported_numbers(answer, document, turns, turn - 1, fates)
     return {
         each.text: messages[each.message_id].content if each.message_id else "" for each in found
     }
@@ -170,6 +170,59 @@ def test_of_very_many_numbers_the_first_are_looked_for(engine: ContextEngine) ->
     assert [*unsupported(ward, 1)] == numbers[:MOST_NUMBERS]
 
 
+def of_answers(ward: Ward, turn: int) -> dict[str, int]:
+    """The numbers of a turn's answer that no more than earlier answers had, and the turn of the first of these."""
+    document, turns = ward.stored()
+    name = turns[turn - 1].answer_message_id
+    answer = next(m for m in document.session.messages if m.message_id == name)
+    fates = partial(fates_in, document, turns)
+    found = unsupported_numbers(answer, document, turns, turn - 1, fates)
+    for each in found:
+        if each.answer_turn:
+            assert each.answer_id == turns[each.answer_turn - 1].answer_message_id
+    return {each.text: each.answer_turn for each in found}
+
+
+SHEET = "LB-8812 of 9 July: ALT 236.0 U/L"
+
+
+def test_what_the_model_has_from_an_answer_that_had_it_from_nothing_is_found(
+    engine: ContextEngine,
+) -> None:
+    """A turned digit goes on from answer to answer."""
+    ward = Ward(engine, 5000)
+    ward.look_up("What says the laboratory?", "lab", SHEET, "LB-8812: ALT 263 U/L, of 9 July.")
+    ward.ask("Which is it, for the owner?", "ALT 263 U/L.")
+    small_talk(ward, 3)
+    ward.ask("The ALT in LB-8812 of 9 July, please?", "ALT 263 U/L in LB-8812.")
+    found = [of_answers(ward, turn) for turn in (2, 3, len(ward.inputs))]
+    assert found == [{"263": 0}, {"263": 2}, {"263": 2}]
+
+
+def test_it_is_found_where_the_answer_came_back_quoted(engine: ContextEngine) -> None:
+    ward = Ward(engine, 400)
+    ward.ask("What says the laboratory of LB-8812?", "LB-8812 of 9 July: ALT 263 U/L.")
+    small_talk(ward, 12)
+    ward.ask("The ALT in LB-8812 of 9 July, please?", "ALT 263 U/L in LB-8812.")
+    assert "263" in ward.inputs[-1]
+    assert of_answers(ward, len(ward.inputs)) == {"263": 1}
+
+
+def test_what_an_answer_had_from_a_source_may_be_said_again(engine: ContextEngine) -> None:
+    ward = Ward(engine, 400)
+    ward.look_up("What says the laboratory?", "lab", SHEET, "LB-8812: ALT 236 U/L, of 9 July.")
+    small_talk(ward, 12)
+    ward.ask("The ALT in LB-8812 of 9 July, please?", "ALT 236 U/L in LB-8812.")
+    assert of_answers(ward, len(ward.inputs)) == {}
+
+
+def test_what_a_person_said_too_is_no_answer_s_alone(engine: ContextEngine) -> None:
+    ward = Ward(engine, 5000)
+    ward.look_up("What says the laboratory?", "lab", SHEET, "LB-8812: ALT 263 U/L, of 9 July.")
+    ward.ask("263, you say?", "Yes, 263.")
+    assert of_answers(ward, 3) == {}
+
+
 def test_what_a_note_says_of_a_source_was_there(engine: ContextEngine) -> None:
     ward = ward_of(engine)
     document, turns = ward.stored()
@@ -179,7 +232,7 @@ def test_what_a_note_says_of_a_source_was_there(engine: ContextEngine) -> None:
     )
     said = answer.model_copy(update={"content": "It is 31.2 or 28.6, and not 45.5."})
     found = unsupported_numbers(
-        said, document, turns, noted - 1, fates_in(document, turns, noted - 1)
+        said, document, turns, noted - 1, partial(fates_in, document, turns)
     )
     assert [each.text for each in found] == ["45.5"]
 

@@ -19,7 +19,7 @@ from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import arguments, usage_words
 from ce_engine.apps.present.repeated_calls import other_times
-from ce_engine.apps.present.rules_out import RuleOut
+from ce_engine.apps.present.rules_out import RuleOut, texts_in
 from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
@@ -197,10 +197,15 @@ def _unsupported(
     if at is None or message is None:
         return []
     ids = [m.message_id for m in document.session.messages if m.message_id]
-    fates = recorded_fates(MessagePlaces(ids, document, turns), turns[at])
-    now = [out.rule.text for out in rules if out.rule] if not turns[at].report else []
-    texts = [*now, *(out.text_in(at + 1) for out in rules)]
-    return unsupported_numbers(message, document, turns, at, fates, texts)
+    places = MessagePlaces(ids, document, turns)
+    return unsupported_numbers(
+        message,
+        document,
+        turns,
+        at,
+        lambda at: recorded_fates(places, turns[at]),
+        partial(texts_in, rules),
+    )
 
 
 def _label_messages(

@@ -360,12 +360,21 @@ def test_a_turn_says_which_note_on_sources_is_gone(ward: Ward, pages: TestClient
         (SENT, SENT, None),
         (LEFT_OUT, LEFT_OUT, None),
         (None, LEFT_OUT, None),
-        (SENT, None, None),
+        (SENT, None, "gone"),
+        (LEFT_OUT, None, "gone"),
+        (QUOTED, None, "unquoted"),
     ],
 )
 def test_kinds_of_changes(before: str | None, now: str | None, kind: str | None) -> None:
-    changes = turn_changes({"m": now} if now else {}, {"m": before} if before else {})
+    there = {"other": SENT}
+    changes = turn_changes(
+        {"m": now, **there} if now else there, {"m": before, **there} if before else there
+    )
     assert [change.kind for change in changes] == ([kind] if kind else [])
+
+
+def test_where_nothing_is_stored_of_a_turn_nothing_is_gone() -> None:
+    assert turn_changes({}, {"m": SENT}) == []
 
 
 def test_pieces_are_counted_by_since_when_they_stand(ward: Ward, pages: TestClient) -> None:
