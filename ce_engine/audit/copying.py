@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ce_engine.audit.verifying import Verifying
+from ce_engine.audit.verifying import Verifying, verified_session
 from ce_engine.errors import ContextEngineError, StoreError
 from ce_engine.schema.document import Task
 from ce_engine.schema.enums import TaskStatus, TurnStatus
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ce_engine.stores.documents.session import StoredSession
 
 
-_TRIES = 20
-"""How often a session is read again that the app goes on writing."""
 _STEPS = {TaskStatus.PENDING: 0, TaskStatus.IN_PROGRESS: 1}
 _ENDED = 2
 """Where a task goes on no more, however it ended; one that is begun anew is told apart when it ends."""
@@ -116,27 +114,20 @@ async def _copied(source: Verifying, target: Verifying, scope: Scope) -> tuple[b
 
 
 async def _genuine(source: Verifying, scope: Scope) -> tuple[StoredSession, Scope, str]:
-    """A session in one state that was verified."""
-    store = _base(source)
-    for _ in range(_TRIES):
-        chain = await store.chain(scope)
-        if chain is None:
-            raise StoreError("it is not there any more")
-        scope = Scope.of_stored(*scope.key, chain.head.project_id)
-        verification = await source.verify(scope)
-        session = await store.whole(scope)
-        if session is None or session.head.version != chain.head.version:
-            continue
-        # What nothing reads is not copied, and says nothing of the rest.
-        status = replace(verification, uncounted=()).status
-        if status not in GENUINE:
-            why = (
-                "; ".join((*verification.wrong, *verification.unverified))
-                or "an event is not what was recorded"
-            )
-            raise StoreError(f"it was not copied: `ce verify` finds it {status} ({why})")
-        return session, scope, status
-    raise StoreError("the app writes to it all the time; run the copy again")
+    """A session that was verified, as it was read for that: what somebody puts there before or after is not in it."""
+    found = await verified_session(source, _base(source), scope)
+    if found is None:
+        raise StoreError("it is not there any more")
+    read, verification = found
+    # What nothing reads is not copied, and says nothing of the rest.
+    status = replace(verification, uncounted=()).status
+    if status not in GENUINE:
+        why = (
+            "; ".join((*verification.wrong, *verification.unverified))
+            or "an event is not what was recorded"
+        )
+        raise StoreError(f"it was not copied: `ce verify` finds it {status} ({why})")
+    return read.session, Scope.of_stored(*scope.key, read.chain.head.project_id), status
 
 
 def _is_earlier(there: StoredSession, session: StoredSession) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ce_engine.audit.anchors import (
     Anchor,
@@ -23,6 +24,10 @@ from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.settings import SettingsCheck, SettingsVerification
 from ce_engine.stores.base import BaseStore
 from ce_engine.turns.engine_base import EngineBase
+
+
+if TYPE_CHECKING:
+    from ce_engine.stores.documents.session import CheckedSession
 
 
 _OTHERS = 20
@@ -56,6 +61,15 @@ class Verifying(EngineBase):
             raise SessionNotFoundError(
                 f"there is no session {scope.session_id!r} of this account and user to verify"
             )
+        return await self._verified(scope, chain, content, anchors)
+
+    async def _verified(
+        self,
+        scope: Scope,
+        chain: EventChain,
+        content: ContentCheck | None,
+        anchors: Sequence[Anchor],
+    ) -> Verification:
         head, secret = chain.head, self.store.secret
         check_project(scope, head.project_id)
         keys = chain_keys(secret, scope.key)
@@ -141,3 +155,20 @@ class Verifying(EngineBase):
         """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
         await self._settle(scope)
         await self._journal.flush(STORE_S)
+
+
+async def verified_session(
+    engine: Verifying, store: BaseStore, scope: Scope
+) -> tuple[CheckedSession, Verification] | None:
+    """A session of an engine's store with what was found of this very reading of it; `None` if it is not there any more.
+
+    Raises:
+        ConfigError: it was recorded with another secret, without which nothing can be verified.
+        StoreError: the store is somebody's own, and has no way to copy.
+    """
+    await engine._land(scope)  # noqa: SLF001 - no door of the engine: a copy alone has it
+    read = await store.checked(scope)
+    if read is None:
+        return None
+    own = Scope.of_stored(*scope.key, read.chain.head.project_id)
+    return read, await engine._verified(own, read.chain, read.content, ())  # noqa: SLF001 - as above

@@ -58,7 +58,7 @@ from ce_engine.stores.setting_macs import NO_SETTING_MACS
 
 
 if TYPE_CHECKING:
-    from ce_engine.stores.documents.session import StoredSession
+    from ce_engine.stores.documents.session import CheckedSession, StoredSession
 
 
 class TransactionWrites:
@@ -149,6 +149,10 @@ class BaseStore(ABC):
 
     async def whole(self, scope: Scope) -> StoredSession | None:
         """All that is kept of a session, of a deleted one too, read in one state; not to be changed."""
+        raise self._no_copies(scope)
+
+    async def checked(self, scope: Scope) -> CheckedSession | None:
+        """The same with its log, and what the MACs say of it, all of one reading: nobody changes it between the two."""
         raise self._no_copies(scope)
 
     async def put_whole(

@@ -19,7 +19,7 @@ from ce_engine.schema.document import (
     ToolState,
 )
 from ce_engine.schema.enums import TurnStatus
-from ce_engine.schema.events import Event
+from ce_engine.schema.events import ContentCheck, Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope, check_project
@@ -28,7 +28,13 @@ from ce_engine.schema.stored_report import readable
 from ce_engine.stores import row_rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
-from ce_engine.stores.documents.session import StoredSession, copy_message, copy_summary, copy_turn
+from ce_engine.stores.documents.session import (
+    CheckedSession,
+    StoredSession,
+    copy_message,
+    copy_summary,
+    copy_turn,
+)
 from ce_engine.stores.owner_settings import Owned, version_of
 
 
@@ -145,6 +151,15 @@ def listed(
         and (ephemeral or not session.head.ephemeral)
     ]
     return [info for *_, info in sorted(entries, reverse=True)[:limit]]
+
+
+def checked_session(
+    session: StoredSession | None, content: ContentCheck | None
+) -> CheckedSession | None:
+    """A session that was read, with what was found of it."""
+    if session is None or content is None:
+        return None
+    return CheckedSession(session.draft(), _chain(session), content)
 
 
 def _chain(session: StoredSession) -> EventChain:

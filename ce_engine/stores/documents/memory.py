@@ -17,8 +17,8 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
-from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
-from ce_engine.stores.documents.session import StoredSession, changed, put_whole
+from ce_engine.stores.documents.base import DocumentStore, Key, checked_session, listed, versions
+from ce_engine.stores.documents.session import CheckedSession, StoredSession, changed, put_whole
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.urls import MEMORY
 
@@ -126,6 +126,9 @@ class MemoryStore(DocumentStore):
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         """Nothing but this process can change it."""
         return None if await self.chain(scope) is None else ContentCheck()
+
+    async def checked(self, scope: Scope) -> CheckedSession | None:
+        return await self._look(scope, lambda session: checked_session(session, ContentCheck()))
 
     async def list_keys(self) -> list[Key]:
         with self._open():

@@ -17,7 +17,7 @@ from ce_engine.schema.document import (
     Summary,
     Task,
 )
-from ce_engine.schema.events import Event
+from ce_engine.schema.events import ContentCheck, Event
 from ce_engine.schema.ids import ChainKeys, Fingerprinter, chain_keys, session_key
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
@@ -29,6 +29,7 @@ from ce_engine.schema.rows import (
     CutMark,
     DeleteEvidence,
     DeleteSession,
+    EventChain,
     EvidenceRow,
     ForSession,
     LinkEvidence,
@@ -463,3 +464,12 @@ _HANDLERS: dict[type, Callable[[SessionChange, Any], None]] = {
     AppendEvents: SessionChange.append_events,
     PutPlaceholders: SessionChange.put_placeholders,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSession:
+    """A session as one reading found it, with its log, and what the MACs say of it."""
+
+    session: StoredSession
+    chain: EventChain
+    content: ContentCheck

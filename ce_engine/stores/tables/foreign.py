@@ -1,4 +1,4 @@
-"""What of an SQLite file is none of ours, and may decide by itself what is written to it or read of it (B-01)."""
+"""What of a database is none of ours, and may decide by itself what is written to it or read of it (B-01)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from ce_engine.stores.tables import tables
+from ce_engine.stores.tables import foreign_postgres, tables
 
 
 _NAMED = 3
@@ -74,12 +74,14 @@ _OF_SQLITE = {
 
 
 def sentences(connection: Connection) -> list[str]:
-    """Say what there is; nothing of another database than SQLite's."""
-    if connection.dialect.name != "sqlite":
-        return []
-    names = list(_foreign(connection))
+    """Say what there is."""
+    if connection.dialect.name == "sqlite":
+        problem = "the file has tables, rules or views, which are none of ours"
+        names = list(_foreign(connection))
+    else:
+        problem = "the server shows or changes our tables otherwise than they are stored"
+        names = list(foreign_postgres.foreign(connection))
     some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-    problem = "the file has tables, rules or views, which are none of ours"
     return [f"{problem}: {some}"] if names else []
 
 

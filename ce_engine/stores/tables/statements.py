@@ -38,25 +38,29 @@ UPDATE_HEAD = Command(
 )
 ONE_ROW = {
     table: Query(
-        select(*(table.c[name] for name in content.names)).where(
+        select(*(table.c[name] for name in content.names))
+        .where(
             table.c.session == _THIS,
             *(
                 table.c[content.names[place]] == bindparam(content.names[place])
                 for place in content.key
             ),
         )
+        .with_for_update()
     )
     for table, content in CONTENT.items()
 }
-ALL_ROWS = {
-    table: Query(
-        select(*(table.c[name] for name in content.names))
-        .where(table.c.session == _THIS)
-        .order_by(table.c.id if content.ordered else table.c.seq)
-    )
+"""A row that is going to be changed: what is read of it stays so until it is, whoever else may write to it."""
+_ALL_ROWS = {
+    table: select(*(table.c[name] for name in content.names))
+    .where(table.c.session == _THIS)
+    .order_by(table.c.id if content.ordered else table.c.seq)
     for table, content in CONTENT.items()
 }
+ALL_ROWS = {table: Query(statement) for table, statement in _ALL_ROWS.items()}
 """Rows as the database has them, for their MACs."""
+ROWS_TO_CHANGE = {table: Query(all_.with_for_update()) for table, all_ in _ALL_ROWS.items()}
+"""The same, where any of them may be changed: none of somebody else's change comes between."""
 EVENT_NUMBERS = Query(select(tables.events.c.seq).where(tables.events.c.session == _THIS))
 EVENT_MACS = Query(
     select(tables.events.c.seq, tables.events.c.macs)

@@ -41,7 +41,7 @@ from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
 
 if TYPE_CHECKING:
-    from ce_engine.stores.documents.session import StoredSession
+    from ce_engine.stores.documents.session import CheckedSession, StoredSession
 
 T = TypeVar("T")
 
@@ -264,6 +264,11 @@ class SqlStore(BaseStore):
         from ce_engine.stores.tables import whole_session  # noqa: PLC0415 - for copies alone
 
         return await self._read(lambda c: whole_session.read_whole(c, scope), None)
+
+    async def checked(self, scope: Scope) -> CheckedSession | None:
+        from ce_engine.stores.tables import whole_session  # noqa: PLC0415
+
+        return await self._read(lambda c: whole_session.read_checked(c, scope, self.secret), None)
 
     async def put_whole(
         self, scope: Scope, session: StoredSession, expected_version: int = 0

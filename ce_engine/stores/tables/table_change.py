@@ -135,7 +135,9 @@ class TableChange:
     def _marks(self) -> dict[int, Any]:
         key = {"this": self.row_id}
         return {
-            content.kind: self.macs.marks(content, sql.ALL_ROWS[table].all(self.connection, key))
+            content.kind: self.macs.marks(
+                content, sql.ROWS_TO_CHANGE[table].all(self.connection, key)
+            )
             for table, content in CONTENT.items()
         }
 

@@ -13,8 +13,8 @@ from ce_engine.schema.rows import CutMark, EvidenceRow, Placeholder, SessionHead
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import row_rules
 from ce_engine.stores.codec import compact
-from ce_engine.stores.documents.session import StoredSession
-from ce_engine.stores.tables import reads, rows, tables
+from ce_engine.stores.documents.session import CheckedSession, StoredSession
+from ce_engine.stores.tables import checking, reads, rows, tables
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.macs import Macs
 from ce_engine.stores.tables.table_change import Head, TableChange
@@ -72,6 +72,15 @@ def read_whole(connection: Connection, scope: Scope) -> StoredSession | None:
     session.tasks = {task.task_id: task for task in reads.tasks(connection, session_number)}
     session.turns = {turn.turn_id: turn for turn in reads.turns(connection, session_number)}
     return session
+
+
+def read_checked(connection: Connection, scope: Scope, secret: bytes) -> CheckedSession | None:
+    """The same with its log and what the MACs say, all of the connection's one snapshot."""
+    content, chain = checking.check(connection, scope, secret), reads.chain(connection, scope)
+    session = read_whole(connection, scope)
+    if content is None or chain is None or session is None:
+        return None
+    return CheckedSession(session, chain, content)
 
 
 def _cut_key(mark: CutMark) -> tuple[str, str, str]:

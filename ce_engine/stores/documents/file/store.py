@@ -21,12 +21,12 @@ from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import path_checks, sealing, secret, setting_macs
 from ce_engine.stores.base import MARK, SEALED_BY, must_be_marked
-from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
+from ce_engine.stores.documents.base import DocumentStore, Key, checked_session, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import JOURNAL, LoadedSession, with_verdict
 from ce_engine.stores.documents.file.settings import SettingsFiles
 from ce_engine.stores.documents.file.shelf import Shelf
-from ce_engine.stores.documents.session import StoredSession, changed, put_whole
+from ce_engine.stores.documents.session import CheckedSession, StoredSession, changed, put_whole
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import folder_path
@@ -159,6 +159,13 @@ class FileStore(DocumentStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._run(self._readers, lambda: _checked(self._shelf.look_anew(scope)))
+
+    async def checked(self, scope: Scope) -> CheckedSession | None:
+        def look() -> CheckedSession | None:
+            session = self._shelf.look_anew(scope)
+            return checked_session(session.state if session else None, _checked(session))
+
+        return await self._run(self._readers, look)
 
     async def put_whole(
         self, scope: Scope, session: StoredSession, expected_version: int = 0

@@ -19,7 +19,7 @@ from ce_engine.schema.settings import Setting, SettingsCheck, Standing, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret, setting_macs
 from ce_engine.stores.base import MARK, SEALED_BY, must_be_marked
-from ce_engine.stores.documents.base import DocumentStore, Key, listed
+from ce_engine.stores.documents.base import DocumentStore, Key, checked_session, listed
 from ce_engine.stores.documents.redis.durability import weaknesses
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
@@ -27,7 +27,7 @@ from ce_engine.stores.documents.redis.purging import purge
 from ce_engine.stores.documents.redis.server_url import place_of
 from ce_engine.stores.documents.redis.settings import OwnersPages
 from ce_engine.stores.documents.redis.shelf import Shelf
-from ce_engine.stores.documents.session import StoredSession, changed
+from ce_engine.stores.documents.session import CheckedSession, StoredSession, changed
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 
@@ -225,6 +225,13 @@ class RedisStore(DocumentStore):
         return await self._run(
             self._readers, lambda link: _checked(self._shelf.look_anew(link, scope.key))
         )
+
+    async def checked(self, scope: Scope) -> CheckedSession | None:
+        def look(link: Link) -> CheckedSession | None:
+            session = self._shelf.look_anew(link, scope.key)
+            return checked_session(session.state if session else None, _checked(session))
+
+        return await self._run(self._readers, look)
 
     async def purge(self) -> None:
         await self._run(self._writer, lambda link: purge(link, _PURGE_S))

@@ -70,7 +70,8 @@ def test_the_list_of_sessions_has_them(url: str) -> None:
 def test_the_page_of_the_session_has_them(url: str) -> None:
     with visit(url) as client:
         told = tiles(client.get(costs_url("", "mixed")).text)
-    assert told["tokens sent"] == f"{SENT:,}"
+    [sent] = [value for caption, value in told.items() if caption.startswith("tokens sent; ")]
+    assert sent == f"{SENT:,}"
     assert told[f"tokens saved: {WITHOUT:,} without us"] == SAVED
     assert told["begins like the call before, and may be cached"] == SHARE
     assert told[f"cost of inputs: {COST_WITHOUT:,} without us"] == f"{COST:,} units"
@@ -169,13 +170,15 @@ def test_a_lane_has_its_own_sums(tmp_path: Path) -> None:
     url = url_of(tmp_path / "ce.db")
     put(url, "s", [Told(agent="one", sent=100), Told(agent="two", sent=70)])
     with visit(url) as client:
-        assert tiles(client.get(costs_url("", "s", lane="two")).text)["tokens sent"] == "70"
+        told = tiles(client.get(costs_url("", "s", lane="two")).text)
+        assert told["tokens sent; 90 as told, 90 a call"] == "70"
         assert "lane=two" in client.get(session_url("", "s", lane="two")).text
 
 
 KNOWN = Told(
     model="gpt-4o-mini",
     sent=1000,
+    prompt=1000,
     prefix=900,
     report={"untouched": {"tokens": 3000, "prefix": 2800}},
 )
@@ -218,12 +221,12 @@ TOLD_CACHED = Told(sent=100, prompt=90, params={"cache_read": 32})
     [
         (
             "en",
-            "as told 61 for 90 tokens of input (32 of them cached: 35.6%); by our own count 100 went out",
+            "as told 101 units: 61 for 90 tokens of input (32 of them cached: 35.6%), 40 for an answer of 10 tokens; by our own count 100 went out",
             "as told 231 units: 151 for 180 tokens of input (32 of them cached: 17.8%), 80 for answers of 20 tokens, in 2 calls; by our own count 200 went out",
         ),
         (
             "zh",
-            "服务商告知 输入 90 token（其中 32 已缓存：35.6%），计 61；按我们自己的计数发出 100",
+            "服务商告知 101 相对单位：输入 90 token（其中 32 已缓存：35.6%），计 61；回答 10 token，计 40；按我们自己的计数发出 100",
             "服务商告知 231 相对单位：输入 180 token（其中 32 已缓存：17.8%），计 151；回答 20 token，计 80；共 2 次调用；其中按我们自己的计数发出 200",
         ),
     ],

@@ -1,0 +1,63 @@
+"""What of a PostgreSQL server's catalog may show calls other rows of our tables than are stored, or change what is written (B-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, text
+
+from ce_engine.stores.tables import tables
+
+
+_NAMES = {"names": list(tables.metadata.tables)}
+_PATH = "SELECT pg_catalog.current_schemas(true)"
+_CATALOG, _TEMPORARY = "pg_catalog", "pg_temp"
+
+_FOREIGN = text(
+    """
+WITH ours AS (
+    SELECT c.oid, c.relname::text AS name, c.relkind, c.relpersistence, c.relispartition,
+        c.relrowsecurity OR c.relforcerowsecurity AS has_row_security, n.nspname = current_schema() AS is_here
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = ANY (:names) AND pg_catalog.pg_table_is_visible(c.oid)
+)
+SELECT name, 'is no plain table of the schema' FROM ours
+    WHERE relkind <> 'r' OR relispartition OR relpersistence <> 'p' OR NOT is_here
+UNION ALL SELECT name, 'has row security' FROM ours WHERE has_row_security
+UNION ALL SELECT name, 'has the policy ' || p.polname FROM ours JOIN pg_catalog.pg_policy p ON p.polrelid = ours.oid
+UNION ALL SELECT name, 'has the rule ' || r.rulename FROM ours JOIN pg_catalog.pg_rewrite r ON r.ev_class = ours.oid
+UNION ALL SELECT name, 'has the trigger ' || t.tgname FROM ours
+    JOIN pg_catalog.pg_trigger t ON t.tgrelid = ours.oid WHERE NOT t.tgisinternal
+UNION ALL SELECT name, 'inherits, or is inherited' FROM ours
+    JOIN pg_catalog.pg_inherits i ON ours.oid IN (i.inhrelid, i.inhparent)
+UNION ALL SELECT name, 'has the constraint ' || k.conname FROM ours
+    JOIN pg_catalog.pg_constraint k ON k.conrelid = ours.oid WHERE k.contype IN ('c', 'x', 't')
+UNION ALL SELECT name, 'has the index ' || x.relname FROM ours
+    JOIN pg_catalog.pg_index i ON i.indrelid = ours.oid JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+    WHERE i.indexprs IS NOT NULL OR (i.indpred IS NOT NULL AND x.relname <> 'ce_open_turns')
+UNION ALL SELECT name, 'has the column ' || a.attname FROM ours
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = ours.oid AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+    LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+    WHERE a.attgenerated <> '' OR y.typnamespace <> 'pg_catalog'::regnamespace
+        OR l.collnamespace <> 'pg_catalog'::regnamespace
+UNION ALL SELECT name, 'computes ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM ours
+    JOIN pg_catalog.pg_attrdef d ON d.adrelid = ours.oid
+    WHERE pg_catalog.pg_get_expr(d.adbin, d.adrelid) !~ '^nextval[(]''[^'']*ce_[a-z_]+_seq''::regclass[)]$'
+ORDER BY 1, 2
+"""
+)
+"""What our tables have that is none of ours, and may decide what is read or written. Extra tables beside them are others'."""
+
+
+def foreign(connection: Connection) -> Iterator[str]:
+    """What there is, in a few words each."""
+    path = [str(name) for name in connection.exec_driver_sql(_PATH).scalar_one()]
+    if next((name for name in path if not name.startswith(_TEMPORARY)), "") != _CATALOG:
+        yield f"the search path, in which {_CATALOG} is not first"  # anybody's operators stand for the server's own
+        return
+    for table, problem in connection.execute(_FOREIGN, _NAMES).all():
+        yield f"the table {table} {problem}"
+
+
+__all__ = ["foreign"]
