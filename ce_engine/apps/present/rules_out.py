@@ -136,6 +136,35 @@ def rules_out(
     return [RuleOut(name, by_id.get(name), texts[name]) for name in names]
 
 
+RULE_CHANGES = {
+    "new": "new rule",
+    "gone": "rule that goes out no more",
+    "changed": "rule with another text",
+}
+"""What may become of a rule from one turn to another, in words."""
+
+
+def rule_changes(rules: Iterable[RuleOut], turn: int, before: int) -> dict[str, list[str]]:
+    """What became of rules from one turn to another: by kind, a key of `RULE_CHANGES`, their texts.
+
+    A new or changed one has the text of the later turn, one that is gone that of the earlier; `""` is a text that is not
+    there any more.
+
+    Args:
+        rules: of the session.
+        turn: the later one, from 1.
+        before: the earlier one.
+    """
+    changes = dict[str, list[str]]()
+    for rule in rules:
+        now, then = rule.texts.get(turn), rule.texts.get(before)
+        if now is not None and (then is None or then.name != now.name):
+            changes.setdefault("changed" if then else "new", []).append(rule.text_in(turn))
+        elif then is not None and now is None:
+            changes.setdefault("gone", []).append(rule.text_in(before))
+    return changes
+
+
 def texts_in(rules: Iterable[RuleOut], at: int) -> list[str]:
     """The texts of rules that went out in a turn, by its place, as far as they are there."""
     return [text for rule in rules if (text := rule.text_in(at + 1))]

@@ -69,7 +69,7 @@ class Fate:
 
 @dataclass(slots=True)
 class Change:
-    """A message that would have gone another way."""
+    """What became of a message in both inputs; `is_other` where it would have gone another way, or with another text."""
 
     index: int | None
     role: Role
@@ -78,6 +78,7 @@ class Change:
     was: Fate
     then: Fate
     pieces: list[Piece] = field(default_factory=list)
+    is_other: bool = True
 
     @property
     def is_rewritten(self) -> bool:
@@ -119,10 +120,20 @@ class WhatIfView:
             len(quoted_ids(why) & {part.message_id for part in prompt.parts})
             for prompt, why in ((self.sent, self.why), (self.instead, self.why_instead))
         )
-        self.changes = list(self._changes())
+        self._moves = list(self._both())
+        self.changes = [move for move in self._moves if move.is_other]
 
-    def _changes(self) -> Iterator[Change]:
-        """The messages that would have gone another way, in the list's order."""
+    def with_text(self, text: str) -> list[Change]:
+        """What became in both inputs of the messages that have a text, whatever the case of its letters."""
+        sought = text.casefold()
+        return [move for move in self._moves if sought in self._whole_text(move).casefold()]
+
+    def _whole_text(self, move: Change) -> str:
+        message = self._messages.get(move.message_id)
+        return "\n".join([move.text, *(self._links.render_calls(message) if message else ())])
+
+    def _both(self) -> Iterator[Change]:
+        """What became of each message in both inputs, in the list's order."""
         first, second = _by_key(self.sent), _by_key(self.instead)
         for key in sorted(first | second, key=self._place):
             old, new = first.get(key), second.get(key)
@@ -130,7 +141,7 @@ class WhatIfView:
             was = self.was.get(key, Fate(NOWHERE))
             then = self.then.get(key, Fate(NOWHERE))
             before, after = (part.content if part else "" for part in (old, new))
-            if part is None or (was.kind == then.kind and before == after):
+            if part is None:
                 continue
             message = self._messages.get(part.message_id or "")
             yield Change(
@@ -141,6 +152,7 @@ class WhatIfView:
                 was,
                 then,
                 difference(before, after) if before and after and before != after else [],
+                is_other=was.kind != then.kind or before != after,
             )
 
     def _text_of(self, message: Message) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
-from ce_engine.apps.present.rules_out import RuleOut, texts_in
+from ce_engine.apps.present.rules_out import RULE_CHANGES, RuleOut, rule_changes, texts_in
 from ce_engine.apps.present.turn_changes import TITLES, turn_changes
 from ce_engine.apps.present.turn_view import Row
 from ce_engine.apps.web.stored_turn import StoredTurn
@@ -27,7 +27,7 @@ def turn_facts(
 ) -> dict[str, Any]:
     """What is told by the turn's record alone: what changed, the answer, and results that a later one has overtaken."""
     return {
-        **_changes(record, rows, say),
+        **_changes(record, rows, rules, say),
         **_answer(record, rules, links, say),
         "stale": _stale(record),
     }
@@ -52,20 +52,27 @@ def _stale(record: StoredTurn) -> dict[str, NewerResult]:
     return stale_results(record.document, record.turns, record.at, record.fates(record.at))
 
 
-def _changes(record: StoredTurn, rows: Sequence[Row], say: Say) -> dict[str, Any]:
+def _changes(
+    record: StoredTurn, rows: Sequence[Row], rules: Sequence[RuleOut], say: Say
+) -> dict[str, Any]:
     """What of the session's messages went another way than in the lane's turn before, and which of them are rows."""
     before = before_in_lane(record.turns, record.at)
     if before is None:
-        return {"changes_since": None, "turn_changes": [], "note_changes": []}
+        return {"changes_since": None, "turn_changes": [], "text_changes": []}
     changes = turn_changes(record.fates(record.at), record.fates(before))
     evidences = record.document.evidences
     now, then = (note_lines(record.turns[at].report, evidences) for at in (record.at, before))
-    notes = (
+    lost = say("The text is not there any more.")
+    texts = (
+        *(
+            (say(RULE_CHANGES[kind]), [text or lost for text in texts])
+            for kind, texts in rule_changes(rules, record.at + 1, before + 1).items()
+        ),
         (say("told now: sources disagree"), [line for line in now if line not in then]),
         (say("no more told: sources disagree"), [line for line in then if line not in now]),
     )
     return {
-        "note_changes": [(title, lines) for title, lines in notes if lines],
+        "text_changes": [(title, lines) for title, lines in texts if lines],
         "changes_since": before + 1,
         "turn_changes": [
             (say(TITLES[change.kind]), change.ids[:MOST_CHANGES], len(change.ids))

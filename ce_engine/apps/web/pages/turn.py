@@ -342,12 +342,13 @@ async def _what_if(
             **values,
             "refusal": say("no turn can have this window with the rest of its settings"),
         }
-    differences = await asyncio.to_thread(_differences, reader, record, replay, tokens, say)
+    find = query.get("find", "").strip()
+    differences = await asyncio.to_thread(_differences, reader, record, replay, tokens, find, say)
     return {**values, "other": replay, **differences}
 
 
 def _differences(
-    reader: Reader, record: StoredTurn, replay: Replay, window: int | None, say: Say
+    reader: Reader, record: StoredTurn, replay: Replay, window: int | None, find: str, say: Say
 ) -> dict[str, Any]:
     """Both inputs side by side: why they differ, message by message, and what each would cost."""
     view = WhatIfView(replay, links := Links(record.document, record.turns))
@@ -356,6 +357,8 @@ def _differences(
     price = table.of(call.model, call.provider)
     return {
         "about": [*view.about(record.report, window, say), estimate_words(call, say)],
+        "sought": find,
+        "with_text": view.with_text(find) if find else [],
         "changes": view.changes,
         "ordered": view.ordered(record.report, say) if record.report else [],
         "ways": view.ways(say),

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from ce_engine import (
     BudgetConfig,
+    CollectConfig,
     ObservabilityConfig,
     RuntimeConfig,
     Scope,
@@ -136,6 +137,18 @@ def _turn(client: TestClient, turn: int, **headers: str) -> str:
     return plain(answer.text)
 
 
+def test_what_became_of_rules_stands_among_what_changed(shop_pages: TestClient) -> None:
+    def changed(turn: int) -> str:
+        html = shop_pages.get("/turn", params={**SHOP, "turn": str(turn)}).text
+        return plain(html.split('id="changes"')[1].split("</section>")[0])
+
+    assert "new rule (1) The text is not there any more." in changed(2)
+    assert "new rule (1) The text is not there any more." in changed(3)
+    assert "rule with another text (1) Quote amounts in euros with VAT." in changed(4)
+    assert "rule that goes out no more (1) The text is not there any more." in changed(5)
+    assert "new rule" not in changed(5)
+
+
 def test_a_system_message_with_rules_is_never_told_as_the_app_gave_it(
     shop: tuple[str, list[str]], shop_pages: TestClient
 ) -> None:
@@ -213,7 +226,11 @@ def test_an_app_that_keeps_what_it_put_in_has_the_text_of_then_until_the_rule_is
     tmp_path: Path,
 ) -> None:
     found = url_of(tmp_path / "ce.db")
-    config = RuntimeConfig(observability=ObservabilityConfig(store_contexts=True))
+    config = RuntimeConfig(
+        observability=ObservabilityConfig(store_contexts=True),
+        store=StoreConfig(deadline_s=20),
+        collect=CollectConfig(deadline_s=20),
+    )
     engine = create_context_engine(found, config=config, clock=Steps())
     engine.sync.check()
     app, rules = HostApp(engine, CHANGED, [system("You help.")]), engine.sync.constraints

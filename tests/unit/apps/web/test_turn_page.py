@@ -137,6 +137,23 @@ def test_turns_are_found_by_number_and_by_the_start_of_their_id(pages: TestClien
         assert pages.get("/turn", params={**WHO, "turn": missing}).status_code == 404
 
 
+def test_what_if_tells_what_becomes_of_a_word(pages: TestClient) -> None:
+    def told(word: str, window: str) -> str:
+        asked = {**WHO, "turn": "15", "window": window, "find": word}
+        html = pages.get("/turn/what-if", params=asked).text
+        return (
+            plain(html.split('class="found"')[1].split("</p>")[0])
+            if 'class="found"' in html
+            else ""
+        )
+
+    with_room, without = told("invoice 4711", "8,000"), told("invoice 4711", "700")
+    assert "left out → message" in with_room
+    assert "left out → left out" in without
+    assert "No message of either input has it." in told("no such word", "8,000")
+    assert told("", "8,000") == ""
+
+
 def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     part = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "8,000"}).text
     text = plain(part)
