@@ -16,6 +16,7 @@ from ce_engine.audit.compare.costs import (
     as_told,
     bill_of,
     costs,
+    has_usage,
     is_free,
     unpriced_models,
 )
@@ -341,8 +342,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     usage = _usage(spent, place, say)
     if usage:
         yield say("as told"), usage
-    text = _made_of(call, call.sent, call.prefix, least, say)
-    yield say("cost of input"), f"{sent_text}{say(': ')}{text}"
+    yield say("cost of input"), f"{sent_text}{say(': ')}{_sent_words(call, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
@@ -389,6 +389,13 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
             say("answer"),
             f"{qualifier}{spent.amounts.text(cost.answer, say)}{say(': ')}{tokens}{more}",
         )
+
+
+def _sent_words(call: CallRecord, least: int, say: Say) -> str:
+    """What an input is made of, and by whom it is known what of it was cached."""
+    text = _made_of(call, call.sent, call.prefix, least, say)
+    is_told = call.cached is not None and has_usage(call)
+    return text + (say("; cached as its provider told") if is_told else "")
 
 
 def _made_of(call: CallRecord, tokens: int, prefix: int | None, least: int, say: Say) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.cost_lines import SessionCosts
 from ce_engine.apps.present.questions import Questions
-from ce_engine.audit.compare.costs import has_usage
+from ce_engine.audit.compare.costs import has_usage, is_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ def question_sums(spent: SessionCosts, questions: Questions) -> list[QuestionSum
     places: dict[int, list[int]] = {}
     for place, number in enumerate(questions.numbers):
         places.setdefault(number, []).append(place)
-    is_told = all(has_usage(call) for call in spent.calls[: len(questions.numbers)] if call.sent)
+    calls = spent.calls[: len(questions.numbers)]
+    is_told = all(has_usage(call) or is_free(call) for call in calls if call.sent)
     sums = [_sum(number, own, spent, is_told=is_told) for number, own in places.items()]
     return sorted(sums, key=lambda each: -each.cost)
 

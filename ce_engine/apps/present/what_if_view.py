@@ -345,7 +345,12 @@ class WhatIfView:
         """What both inputs cost after the call before; and alike, with nothing cached of either."""
         unit = Amounts(table).unit(say)
         cached = tuple(prefix or 0 for prefix in self.prefixes)
-        yield self._cost(say("cost of this call's input, {unit}", unit=unit), table, price, cached)
+        yield self._cost(
+            say("cost of this call's input, if what begins alike is cached, {unit}", unit=unit),
+            table,
+            price,
+            cached,
+        )
         if any(cached):
             name = say("the same, were nothing cached, {unit}", unit=unit)
             yield self._cost(name, table, price, (0, 0))

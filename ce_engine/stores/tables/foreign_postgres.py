@@ -15,21 +15,26 @@ _CATALOG, _TEMPORARY = "pg_catalog", "pg_temp"
 
 _FOREIGN = text(
     """
-WITH ours AS (
-    SELECT c.oid, c.relname::text AS name, c.relkind, c.relpersistence, c.relispartition,
-        c.relrowsecurity OR c.relforcerowsecurity AS has_row_security, n.nspname = current_schema() AS is_here
+WITH RECURSIVE ours AS (
+    SELECT c.oid, c.relname::text AS name, c.relrowsecurity OR c.relforcerowsecurity AS has_row_security,
+        c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+            AND n.nspname = current_schema() AS is_plain
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname = ANY (:names) AND pg_catalog.pg_table_is_visible(c.oid)
+UNION ALL
+    SELECT c.oid, c.relname::text, c.relrowsecurity OR c.relforcerowsecurity,
+        c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.relispartition
+    FROM ours JOIN pg_catalog.pg_inherits i ON i.inhparent = ours.oid
+    JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 )
-SELECT name, 'is no plain table of the schema' FROM ours
-    WHERE relkind <> 'r' OR relispartition OR relpersistence <> 'p' OR NOT is_here
+SELECT name, 'is no plain table of the schema' FROM ours WHERE NOT is_plain
 UNION ALL SELECT name, 'has row security' FROM ours WHERE has_row_security
 UNION ALL SELECT name, 'has the policy ' || p.polname FROM ours JOIN pg_catalog.pg_policy p ON p.polrelid = ours.oid
 UNION ALL SELECT name, 'has the rule ' || r.rulename FROM ours JOIN pg_catalog.pg_rewrite r ON r.ev_class = ours.oid
 UNION ALL SELECT name, 'has the trigger ' || t.tgname FROM ours
     JOIN pg_catalog.pg_trigger t ON t.tgrelid = ours.oid WHERE NOT t.tgisinternal
-UNION ALL SELECT name, 'inherits, or is inherited' FROM ours
-    JOIN pg_catalog.pg_inherits i ON ours.oid IN (i.inhrelid, i.inhparent)
+UNION ALL SELECT name, 'inherits' FROM ours JOIN pg_catalog.pg_inherits i ON i.inhrelid = ours.oid
+    JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE NOT c.relispartition
 UNION ALL SELECT name, 'has the constraint ' || k.conname FROM ours
     JOIN pg_catalog.pg_constraint k ON k.conrelid = ours.oid WHERE k.contype IN ('c', 'x', 't')
 UNION ALL SELECT name, 'has the index ' || x.relname FROM ours
@@ -47,7 +52,8 @@ UNION ALL SELECT name, 'computes ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
 ORDER BY 1, 2
 """
 )
-"""What our tables have that is none of ours, and may decide what is read or written. Extra tables beside them are others'."""
+"""What our tables have that is none of ours, and may decide what is read or written. Partitions are an operator's to make; tables beside ours
+are others'."""
 
 
 def foreign(connection: Connection) -> Iterator[str]:

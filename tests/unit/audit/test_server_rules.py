@@ -71,7 +71,7 @@ CATALOG = {
         ("CREATE RULE loses AS ON DELETE TO ce_evidence DO INSTEAD NOTHING",),
         "ce_evidence has the rule loses",
     ),
-    "an heir": (("CREATE TABLE more () INHERITS (ce_messages)",), "ce_messages inherits"),
+    "an heir": (("CREATE TABLE more () INHERITS (ce_messages)",), "more inherits"),
     "a computed column": (
         ("ALTER TABLE ce_turns ADD x int GENERATED ALWAYS AS (length(turn_id)) STORED",),
         "ce_turns has the column x",
@@ -105,6 +105,29 @@ def test_what_the_server_does_to_our_tables_is_named(url: str, what: str) -> Non
     found, wrong = status(url)
     assert found == "tampered"
     assert words in wrong
+
+
+PARTITIONS = (
+    "ALTER TABLE ce_messages RENAME TO whole",
+    "CREATE TABLE ce_messages (LIKE whole INCLUDING ALL) PARTITION BY HASH (session)",
+    "CREATE TABLE half_0 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+    "CREATE TABLE half_1 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    "INSERT INTO ce_messages SELECT * FROM whole",
+    "DROP TABLE whole",
+)
+
+
+def test_partitions_are_an_operators_and_what_is_done_to_them_is_named(url: str) -> None:
+    with postgres_server.connected(url) as connection:
+        for statement in PARTITIONS:
+            connection.execute(statement)
+    assert status(url) == ("intact", "")
+    with postgres_server.connected(url) as connection:
+        for statement in TRIGGER:
+            connection.execute(statement.replace("ce_messages", "half_1"))
+    found, wrong = status(url)
+    assert found == "tampered"
+    assert "half_1 has the trigger leaves_out" in wrong
 
 
 def test_tables_of_others_beside_ours_are_theirs(url: str) -> None:

@@ -171,7 +171,7 @@ def test_a_lane_has_its_own_sums(tmp_path: Path) -> None:
     put(url, "s", [Told(agent="one", sent=100), Told(agent="two", sent=70)])
     with visit(url) as client:
         told = tiles(client.get(costs_url("", "s", lane="two")).text)
-        assert told["tokens sent; 90 as told, 90 a call"] == "70"
+        assert told["tokens sent; 90 as told of 1 call, 90 each"] == "70"
         assert "lane=two" in client.get(session_url("", "s", lane="two")).text
 
 

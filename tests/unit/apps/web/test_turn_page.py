@@ -169,7 +169,10 @@ def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
     assert "is made again from what is stored now" not in text  # it is all there
     was, then, more = (cell.replace(",", "") for cell in figures["tokens (estimate)"])
     assert more == f"+{int(then) - int(was)}"
-    was, then, _ = (cell.replace(",", "") for cell in figures["cost of this call's input, units"])
+    was, then, _ = (
+        cell.replace(",", "")
+        for cell in figures["cost of this call's input, if what begins alike is cached, units"]
+    )
     assert 0 < int(was) < int(then)
     row = next(row for row in texts(part, "tr") if INVOICE in row)
     assert "left out → message" in row
@@ -247,7 +250,7 @@ def test_what_if_is_of_one_call_and_says_why_not_all_of_the_budget_is_used(
         if not same and int(out) and int(used) < int(budget) * 0.9:
             assert f"{used} of {int(budget):,} tokens are used" in text
             assert "for the turns to come" in text
-        cached = sums["cost of this call's input, units"]
+        cached = sums["cost of this call's input, if what begins alike is cached, units"]
         bare = sums["the same, were nothing cached, units"]
         assert bare == sums["tokens (estimate)"]  # a unit is an input token at full price
         assert int(cached[0]) < int(bare[0])
