@@ -124,6 +124,8 @@ def test_the_results_of_tools_are_stored_without_the_secrets_in_their_json() -> 
     prepared = app.prepare(tool_result("c", result), new_request=False)
     app.commit(prepared, assistant("done"))
     engine.sync.flush()
-    stored = [message.content for message in engine.sync.get_session(scope).session.messages]
+    document = engine.sync.get_session(scope)
     engine.sync.close()
+    assert document is not None
+    stored = [message.content for message in document.session.messages]
     assert '{"apiKey": "[SECRET_1]", "apitoken": "[SECRET_2]", "ok": true}' in stored
