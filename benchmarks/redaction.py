@@ -220,6 +220,17 @@ APART = (
     "curl -u ann:{} https://example.com",
 )
 
+KEYED = (
+    '{{"apiKey": "{}", "ok": true}}',
+    '{{"apitoken": "{}"}}',
+    '{{"client": {{"id": 7, "clientSecret": "{}"}}}}',
+    '{{"body": "{{\\"access_token\\": \\"{}\\"}}"}}',
+    "{{'secret': '{}'}}",
+    'Result: {{"host": "h", "token": "{}',
+    "mycli --access_token {} run",
+    "mycli --api-key={} run",
+)
+
 CLEAN = (
     "Order {d8} shipped, invoice {d6} of 2026-03-04 total 1,{d3}.00",
     "commit {h40} merged, build 2.{d2}.{d3}, took {d4} ms",
@@ -233,6 +244,10 @@ CLEAN = (
     "The cache holds {d6} entries and expires after {d3} seconds",
     "Step {d2}: install the package, then run the tests and check the log",
     "ratio 0.{d8}, seed {d9}, page {d3} of {d4}",
+    '{"token": "Hello", "logprob": -0.{d4}, "bytes": [72, {d2}]}',
+    '{"secret": "production-db-{d2}", "apiKey": "string", "clientSecret": "clientSecret"}',
+    '{"nextPageToken": "{h16}", "max_tokens": {d4}, "tokens": ["a{d2}"]}',
+    "mycli --token-limit {d4} --max_tokens {d4} --token reader",
 )
 
 
@@ -277,6 +292,8 @@ def main() -> None:
     rows.insert(12, (f"numbers of {len(FORMS)} countries and kinds, behind a label", numbers))
     apart = [made(password, APART) for _ in range(EACH)]
     rows.insert(8, ("passwords apart from their label, in JSON, commands and headers", apart))
+    keyed = [made(lambda: signs(R.randint(8, 40)), KEYED) for _ in range(3 * EACH)]
+    rows.insert(4, ("secrets of 8 to 40 letters and digits, in JSON and behind options", keyed))
     for name, cases in rows:
         print(
             f"| {name} | {' | '.join(f'{recall(each, cases):.0f} %' for each in there.values())} |"

@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1835,
     "ce_engine/stores": 9320,
     "ce_engine/testing": 2485,
-    "ce_engine/text": 6215,
+    "ce_engine/text": 6285,
     "ce_engine/turns": 6380,
     "ce_integrations": 40,
     "ce_integrations/calls": 1805,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.text.redaction.labelled import labels
+from ce_engine.text.redaction.made_up import made_up
 from ce_engine.text.redaction.passwords import several_words
 from ce_engine.text.redaction.patterns import (
     DIGITS,
@@ -36,6 +37,8 @@ class Hint(NamedTuple):
     """Whether its own key says that it is one: then it need not look like it."""
     guess: bool = False
     """Whether only what looks like chance is taken for a secret, under any key."""
+    named: bool = False
+    """Whether the key right before it in a text names a secret: then it may be short, but no word."""
 
 
 NO_HINT = Hint("", value=False)
@@ -57,13 +60,16 @@ _ENDS = {
 }
 _OF_MANY = {
     "PASSWORD": labels("passwords|passwds|passphrases|passcodes"),
-    "SECRET": labels("apikeys|secretkeys|accesskeys|privatekeys"),
+    "SECRET": labels(
+        "apikeys|secretkeys|accesskeys|privatekeys|apitokens|accesstokens|authtokens|bearertokens|"
+        "refreshtokens|clientsecrets"
+    ),
 }
 _COLLECTIONS = labels("secrets|tokens|cookies")
-"""Tokens are words, too, `secrets` may be a list of names, and most cookies are no secrets."""
+"""Other tokens are words, too, `secrets` may be a list of names, and most cookies are no secrets."""
 _AGAIN = re.compile(r"(?:confirmation|confirm|repeat|again|retype|verify|确认|[0-9]{1,2})\Z")
 _COUNTED = re.compile(
-    r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"
+    r"(?:page|next|prev|continuation|sync|cursor|eos|bos|unk|pad|sep|cls|mask|stop|max|total)token\Z"
 )
 
 _LAST_WORD = re.compile(r"([A-Z]?[a-z]+|[A-Z]+|[\u4e00-\u9fff]+)[^A-Za-z\u4e00-\u9fff]*\Z")
@@ -151,8 +157,7 @@ def option(item: str) -> tuple[str, str, int] | None:
 
 def is_secret(text: str, hint: Hint) -> bool:
     """Say whether a text is what a hint says of it, rather than a word about it."""
-    is_word = hint.label == "SECRET" and len(text) < _KEY_LENGTH and _is_word(text)
-    if not hint.label or is_word or _SENTENCE.search(text):
+    if not hint.label or (hint.label == "SECRET" and _is_word(text)) or _SENTENCE.search(text):
         return False
     if " " in text and not _SCHEME.match(text):
         if hint.label == "SECRET":
@@ -164,12 +169,15 @@ def is_secret(text: str, hint: Hint) -> bool:
     if text.startswith("-") or name_of_pair(text.rstrip(DIGITS)):
         return False
     if hint.value or hint.label == "PASSWORD":
-        return password_value(text, explicit=hint.value)
-    return _SCHEME.match(text) is not None or is_random(text.rpartition("=")[2] or text)
+        is_one = password_value(text, explicit=hint.value)
+    else:
+        is_one = _SCHEME.match(text) is not None or is_random(text.rpartition("=")[2] or text)
+    return is_one or (hint.named and made_up(text))
 
 
 def _is_word(text: str) -> bool:
-    return text.strip(".,!?-").replace("-", "").isalpha()
+    letters = text.strip(".,!?-").replace("-", "")
+    return len(text) < _KEY_LENGTH and letters.isalpha() and not made_up(text)
 
 
 def is_random(text: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ce_engine.text.redaction import checksums
+from ce_engine.text.redaction.made_up import made_up
 from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, looks_random
 
 
@@ -45,6 +46,8 @@ class Labelled(NamedTuple):
     words: tuple[str, ...]
     tail: re.Pattern[str]
     accept: Callable[[Label], Bounds | None]
+    ends_words: bool = False
+    """Whether words may end so, as `apitoken` does: where `accept` looks at the whole name, or at a value by chance."""
 
 
 _OPERATOR = (
@@ -137,25 +140,28 @@ _OWNERS = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(
-    r"(?:(?:page|next|prev|continuation|sync|cursor|pad|eos|bos|unk)[ _\-]?|::\w*)\Z",
+    r"(?:(?:page|next|prev|continuation|sync|cursor|pad|eos|bos|unk)[ _\-]?|::\w*|pveapi)\Z",
     re.IGNORECASE,
 )
+"""What stands before the label where the value is no secret, or has a pattern of its own."""
 
 
-OPTION = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
+OPTION = re.compile(r"--[a-z0-9_\-]*\Z", re.IGNORECASE)
 """The beginning of a command's option, of which a label is the end."""
 
 
 def _secret(label: Label) -> Bounds | None:
     text, word = label.text, label.text[label.start : label.end].lower()
     before = max(0, label.start - 24)
-    if word == "key" and not _OWNERS.search(text, before, label.start):
-        return None
-    option = text[label.end].isspace() and OPTION.search(text, before, label.start)
-    if not (label.joined or option) or _COUNTED.search(text, before, label.start):
+    unowned = word == "key" and not _OWNERS.search(text, before, label.start)
+    option = text[label.end] in " \t=" and OPTION.search(text, before, label.start)
+    led = label.joined or option
+    if unowned or not led or _COUNTED.search(text, before, label.start):
         return None
     start, end, quoted = cut(label)
     value = text[start:end]
+    if option and not value.isdigit() and made_up(value):
+        return start, end
     if len(value) < (12 if quoted or option else 16) or not value.isascii() or " " in value:
         return None
     if value[0] in ".<${" or "://" in value or (not quoted and is_code(label, value, "")):
@@ -258,8 +264,9 @@ LABELLED = (
         labels(
             "secret|appsecret|apikey|clientsecret|secretkey|accesskey|authtoken|accesstoken|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"
         ),
-        tail("", "[!-~]{8,1024}"),
+        tail("", "[!-~]{6,1024}"),
         _secret,
+        ends_words=True,
     ),
 )
 """Labelled values of any signs."""

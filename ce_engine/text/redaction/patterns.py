@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/8"
+VERSION = "patterns/9"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {

@@ -171,7 +171,7 @@ def _labelled(table: _Table, text: str, lower: str, labels_in: str) -> Iterator[
         (word, rule) for pairs in tables for word, rule in pairs if word in labels_in
     ):
         for at in occurrences(lower, word):
-            if not starts_word(text, at, len(word)):
+            if not (rule.ends_words or starts_word(text, at, len(word))):
                 continue
             tail = rule.tail.match(text, at + len(word))
             bounds = tail and rule.accept(Label(text, at, at + len(word), tail))

@@ -16,6 +16,7 @@ from ce_engine.text.redaction.key_names import (
     key_name,
     name_of_pair,
     option,
+    sensitive_key,
 )
 from ce_engine.text.redaction.labelled import Label, Labelled, closing, labels
 from ce_engine.text.redaction.patterns import Bounds, Shape, password_value
@@ -72,14 +73,21 @@ def _in_object(label: Label) -> Bounds | None:
     if name.inside is None or (listed and name.label is None):
         return None
     value = name.values == ALL or not (listed or name.values == RANDOM)
-    return _accepted(label, Hint(name.inside, value, guess=name.values == RANDOM))
+    return _accepted(label, Hint(name.inside, value, name.values == RANDOM, named=listed))
 
 
 def _direct(kind: str, label: Label) -> Bounds | None:
-    """`"db_pass": "..."`, `"authorization": "..."`: where the value looks like one, since words stand there, too."""
-    name = _name(label)
-    right = key_name(name).label == kind or name.lower() == "pass"
-    return _accepted(label, Hint(kind, value=False)) if right else None
+    """`"db_pass": "..."`, `"authorization": "..."`: as in data, but for words, which stand there in texts, too."""
+    name, bounds = _name(label), _quoted(label)
+    if bounds is None or (key_name(name).label != kind and name.lower() != "pass"):
+        return None
+    value = label.text[slice(*bounds)]
+    is_pass = name.lower() == "pass"  # or what a test says of itself
+    sure = not is_pass and sensitive_key(name, value) == kind
+    if kind == "PASSWORD" and not (sure or is_pass):
+        return None  # a working directory
+    hint = Hint(kind, value=sure and kind == "PASSWORD", named=sure)
+    return bounds if is_secret(value, hint) else None
 
 
 def _beside(label: Label) -> Bounds | None:
@@ -123,24 +131,24 @@ def _in_sql(label: Label) -> Bounds | None:
     return bounds if right else None
 
 
-_PASSWORDS = labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼")
+_PASSWORDS = labels(
+    "password|passwd|passphrase|passcode|pwd|密码|口令|密碼|pass|pass-word|pass_word|pass-phrase|pass_phrase|"
+    "pass-code|pass_code"
+)
 _SECRETS = labels(
     "secret|token|key|authorization|credential|credentials|cookie|密钥|秘钥|密鑰|令牌|凭证"
 )
 
 STRUCTURED = (
     *(
-        Labelled("structured_secret", kind, words, tail, accept)
+        Labelled("structured_secret", kind, words, tail, accept, ends_words=True)
         for kind, words in (("PASSWORD", _PASSWORDS), ("SECRET", _SECRETS))
         for tail, accept in ((_IN_OBJECT, _in_object), (_BESIDE, _beside))
     ),
     *(
-        Labelled("structured_secret", kind, words, _DIRECT, partial(_direct, kind))
+        Labelled("structured_secret", kind, words, _DIRECT, partial(_direct, kind), ends_words=True)
         for kind, words in (
-            (
-                "PASSWORD",
-                labels("pass|pass-word|pass_word|pass-phrase|pass_phrase|pass-code|pass_code"),
-            ),
+            ("PASSWORD", _PASSWORDS),
             ("SECRET", (*_SECRETS, "apikey", "keys", "jwt", "bearer")),
         )
     ),
