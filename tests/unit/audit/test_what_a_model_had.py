@@ -326,8 +326,10 @@ def test_a_text_that_is_masked_and_left_out_is_no_other_choice() -> None:
     small_talk(ward, 8)
     engine.sync.constraints.update(SCOPE, made.constraint_id, text="Answer in one word.")
     _, turns = ward.stored()
-    replays = [engine.sync.replay(SCOPE, row.turn_id) for row in turns]
+    # While a paper goes out, the tokens of its masked form may move the cut.
+    replays = [engine.sync.replay(SCOPE, row.turn_id) for row in turns[2 * 5 :]]
     engine.sync.close()
+    assert len(replays) == 8
     assert not any(replay.equal for replay in replays)
     assert [replay.turn for replay in replays if not replay.same_choice] == []
 
