@@ -278,10 +278,14 @@ def test_one_table_for_all_and_a_user_s_goes_before(url: str, tmp_path: Path) ->
 def test_a_prefix_that_is_too_short_to_be_cached_is_named_as_the_cause(url: str) -> None:
     """A few tokens more of it, and the call would have cost less than without us."""
     longer = {"untouched": {"tokens": 1740, "prefix": 1650}, "inserted": 1}
-    dearer = Told(model="gpt-4o-mini", sent=1117, prefix=1019, report=longer)
-    cached = Told(model="gpt-4o-mini", sent=1117, prefix=1024, report=longer)
+    dearer = Told(model="gpt-4o-mini", sent=1117, prompt=1117, prefix=1019, report=longer)
+    cached = Told(model="gpt-4o-mini", sent=1117, prompt=1117, prefix=1024, report=longer)
     broken = Told(
-        model="gpt-4o-mini", sent=1117, prefix=200, report={**longer, "prefix_broken_by": "cut"}
+        model="gpt-4o-mini",
+        sent=1117,
+        prompt=1117,
+        prefix=200,
+        report={**longer, "prefix_broken_by": "cut"},
     )
     put(url, "s", [dearer, cached, broken])
     text = ce("report", "s", "--store", url, columns=400).stdout
