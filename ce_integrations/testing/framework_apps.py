@@ -73,6 +73,7 @@ class FrameworkApps:
             framework's apps are text alone.
         are_alike: whether `make_target` makes the same app in every test of the class, whatever its
             fixtures: a conversation with one without us is then had once, and not anew for each test.
+        has_status: whether the framework's error of a provider, or what it was raised from, tells the HTTP status.
     """
 
     adapter: ClassVar[Adapter[Any, Any]]
@@ -84,6 +85,7 @@ class FrameworkApps:
     surfaces: ClassVar[Mapping[str, Surface]] = {}
     show: ClassVar[Callable[[Any, Any, str, bytes, str], Awaitable[str]] | None] = None
     are_alike: ClassVar[bool] = False
+    has_status: ClassVar[bool] = False
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         """An app as a user writes it: the model `MODEL` at `wire.base_url`, `SYSTEM` first, and the tools.

@@ -84,7 +84,7 @@ def picture(png: bytes) -> Image:
 
 class AutoGenApps(FrameworkApps):
     packages = ADAPTER.packages
-    are_alike = True
+    are_alike = has_status = True
 
     def client(self, wire: Wire) -> Client:
         made = Client(wire)

@@ -94,7 +94,7 @@ class Talk(SyncHumanInputProvider):
 
 class CrewApps(FrameworkApps):
     packages = PACKAGES
-    are_alike = True
+    are_alike = has_status = True
 
     def model(self, wire: Wire, **settings: Any) -> Noting:
         told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}

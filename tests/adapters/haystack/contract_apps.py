@@ -57,7 +57,7 @@ class Model(OpenAIChatGenerator):
 
 class HaystackApps(FrameworkApps):
     packages = ("haystack",)
-    are_alike = True
+    are_alike = has_status = True
 
     @cached_property
     def models(self) -> list[Model]:

@@ -71,7 +71,7 @@ def with_picture(text: str, png: bytes) -> Any:
 
 class LangChainApps(FrameworkApps):
     packages = PACKAGES
-    are_alike = True
+    are_alike = has_status = True
 
     @cached_property
     def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:

@@ -72,7 +72,7 @@ class Noting(OpenAI):
 
 class LlamaIndexApps(FrameworkApps):
     packages = PACKAGES
-    are_alike = True
+    are_alike = has_status = True
 
     @cached_property
     def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:

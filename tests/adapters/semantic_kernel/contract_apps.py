@@ -115,7 +115,7 @@ class KernelApps(FrameworkApps):
     """What all apps of Semantic Kernel in the suite share."""
 
     packages = ADAPTER.packages
-    are_alike = True
+    are_alike = has_status = True
 
     @cached_property
     def services(self) -> list[Service]:
