@@ -34,7 +34,7 @@ ROOMS = {
     "ce_integrations/histories": 350,
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 985,
-    "ce_integrations/testing": 3090,
+    "ce_integrations/testing": 3095,
     "ce_integrations/identity": 570,
     "ce_integrations/wrapping": 625,
 }
