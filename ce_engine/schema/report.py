@@ -317,6 +317,12 @@ class Report(HtmlRepr, Schema):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
+def error_parts(code: str) -> tuple[str, str]:
+    """An error's code as `Report.errors` has it, without its HTTP status, and that: `InternalServerError:503`; `""` of none."""
+    name, _, status = code.rpartition(":")
+    return (name, status) if name and status.isdecimal() else (code, "")
+
+
 def report_of(turn_id: str, report: Mapping[str, Any]) -> Report | None:
     """The report of a turn as its row has it; `None` if none was stored.
 

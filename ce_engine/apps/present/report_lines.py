@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import short_id
 from ce_engine.prepare.choose.conflict import NOTE_ID
-from ce_engine.schema.report import RECALLED, PruneDecision, Report
+from ce_engine.schema.report import RECALLED, PruneDecision, Report, error_parts
 from ce_engine.sessions.spending import WORDS as COST_CAUSES
 from ce_engine.turns.report.over_budget import WORDS as PARTS
 from ce_engine.turns.report.payload import injected
@@ -309,8 +309,8 @@ def _troubles(report: Report, say: Say) -> Iterator[str]:
 
 def error_words(code: str, say: Say = ENGLISH) -> str:
     """What an error is called, and the HTTP status that its provider gave."""
-    name, _, status = code.partition(":")
-    if not status.isdecimal():
+    name, status = error_parts(code)
+    if not status:
         return say("error {code}", code=code)
     return say("error {code}, HTTP status {status}", code=name, status=status)
 

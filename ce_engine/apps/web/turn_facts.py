@@ -63,7 +63,7 @@ def _changes(
     evidences = record.document.evidences
     now, then = (note_lines(record.turns[at].report, evidences) for at in (record.at, before))
     lost = say("The text is not there any more.")
-    texts = (
+    text_changes = (
         *(
             (say(RULE_CHANGES[kind]), [text or lost for text in texts])
             for kind, texts in rule_changes(rules, record.at + 1, before + 1).items()
@@ -72,7 +72,7 @@ def _changes(
         (say("no more told: sources disagree"), [line for line in then if line not in now]),
     )
     return {
-        "text_changes": [(title, lines) for title, lines in texts if lines],
+        "text_changes": [(title, lines) for title, lines in text_changes if lines],
         "changes_since": before + 1,
         "turn_changes": [
             (say(TITLES[change.kind]), change.ids[:MOST_CHANGES], len(change.ids))

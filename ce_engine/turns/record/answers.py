@@ -20,6 +20,7 @@ from ce_engine.schema.enums import (
     TurnStatus,
 )
 from ce_engine.schema.events import EventType
+from ce_engine.schema.report import error_parts
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.redaction.pieces import refs
@@ -334,7 +335,7 @@ def _note_end(records: RecordGroup, turn: OpenTurn, status: TurnStatus, code: st
     if status in (TurnStatus.COMMITTED, TurnStatus.FAILED):
         is_failure = status is TurnStatus.FAILED
         records.note_end("model_call", row.lane, is_failure=is_failure, **ids)
-    name = code.partition(":")[0]  # before the HTTP status
+    name, _ = error_parts(code)
     if codes := records.handover.on_codes & {code, name, *turn.report.degradations}:
         records.ask_for_person({"trigger": "code", "codes": sorted(codes)}, **ids)
 

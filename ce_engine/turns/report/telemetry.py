@@ -8,7 +8,7 @@ from ce_engine.ports.llm import LlmResponse
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.operations import Attribute
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import Report, error_parts
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.sessions.view import OpenTurn
 from ce_engine.text.redaction.plain_form import readable
@@ -140,7 +140,7 @@ def of_answer(
 
 def of_failure(error_code: str, status: TurnStatus, ingest: Ingest) -> Attributes:
     """How a turn ended that has no whole answer; a text in the place of a code is not told."""
-    name = error_code.partition(":")[0]
+    name, _ = error_parts(error_code)
     code = mask_name(ingest, name) if is_code(error_code) else "error"
     return {"ce.turn.status": status.value, "error.type": code}
 

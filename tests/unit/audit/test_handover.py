@@ -81,7 +81,7 @@ def test_the_rules_are_the_owners() -> None:
     rules = HandoverConfig(
         model_failures=None,
         tool_failures=1,
-        on_codes=frozenset({"CONTENT_FILTER", "RateLimitError"}),
+        on_codes=frozenset({"CONTENT_FILTER", "RateLimitError", "rpc"}),
     )
     engine = create_context_engine(MemoryStore(), config=RuntimeConfig(handover=rules))
     app = HostApp(engine, SCOPE, [user("Where is my parcel?")])
@@ -90,6 +90,7 @@ def test_the_rules_are_the_owners() -> None:
     assert asked_for(engine) == []
     fail(app, "CONTENT_FILTER")
     fail(app, "RateLimitError:429")
+    fail(app, "rpc:Unavailable")  # an app's own code, of which nothing is a status
     engine.sync.record_tool_run(SCOPE, ToolRun("pay", {}, "", status=ToolCallStatus.ERROR))
     assert asked_for(engine) == [
         {"trigger": "code", "codes": ["CONTENT_FILTER"]},
