@@ -145,9 +145,11 @@ def test_operators_that_stand_before_the_servers_are_named(url: str) -> None:
     assert "the search path" in wrong
 
 
-def waits_for_a_lock(connection: Any) -> bool:
-    row = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'ce-integrations'"
+def is_waited_for(connection: Any, watching: Any) -> bool:
+    """Whether an engine waits for this very connection: others have their tests on the server, too."""
+    row = watching.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ce-integrations' AND %s = ANY (pg_blocking_pids(pid))",
+        [connection.info.backend_pid],
     ).fetchone()
     return bool(row[0])
 
@@ -164,10 +166,11 @@ def changed_meanwhile(url: str, lock: str, change: str, work: Callable[[], objec
         thread = threading.Thread(target=work)
         thread.start()
         end = monotonic() + 20
-        while not waits_for_a_lock(watching) and monotonic() < end:
+        while not (waits := is_waited_for(forging, watching)) and monotonic() < end:
             sleep(0.02)
         forging.execute("COMMIT")
         thread.join()
+    assert waits, "nobody waited: nothing was done meanwhile"
 
 
 OF_SESSION = "session = (SELECT id FROM ce_sessions WHERE session_id = 's')"
