@@ -71,6 +71,18 @@ def with_connections(count: int) -> Iterator[None]:
             running.stop()
 
 
+PARTITIONS = (
+    "ALTER TABLE ce_messages RENAME TO whole",
+    "CREATE TABLE ce_messages (LIKE whole INCLUDING ALL) PARTITION BY HASH (session)",
+    "CREATE TABLE half_0 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+    "CREATE TABLE half_1 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    "INSERT INTO ce_messages SELECT * FROM whole",
+    "DROP TABLE whole",
+    "ALTER TABLE ce_messages ADD FOREIGN KEY (session) REFERENCES ce_sessions ON DELETE CASCADE",
+)
+"""What an operator does who gives a table of ours partitions."""
+
+
 @contextmanager
 def new_schema() -> Iterator[str]:
     """The URL of an empty schema, which is dropped afterwards."""

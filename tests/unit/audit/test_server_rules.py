@@ -107,19 +107,9 @@ def test_what_the_server_does_to_our_tables_is_named(url: str, what: str) -> Non
     assert words in wrong
 
 
-PARTITIONS = (
-    "ALTER TABLE ce_messages RENAME TO whole",
-    "CREATE TABLE ce_messages (LIKE whole INCLUDING ALL) PARTITION BY HASH (session)",
-    "CREATE TABLE half_0 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
-    "CREATE TABLE half_1 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
-    "INSERT INTO ce_messages SELECT * FROM whole",
-    "DROP TABLE whole",
-)
-
-
 def test_partitions_are_an_operators_and_what_is_done_to_them_is_named(url: str) -> None:
     with postgres_server.connected(url) as connection:
-        for statement in PARTITIONS:
+        for statement in postgres_server.PARTITIONS:
             connection.execute(statement)
     assert status(url) == ("intact", "")
     with postgres_server.connected(url) as connection:

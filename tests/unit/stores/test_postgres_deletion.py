@@ -26,7 +26,14 @@ from ce_engine import (
 from ce_engine.stores.tables import vacuuming
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
-from tests.postgres_server import IS_THERE, connected, forget, new_database, schema_of
+from tests.postgres_server import (
+    IS_THERE,
+    PARTITIONS,
+    connected,
+    forget,
+    new_database,
+    schema_of,
+)
 
 
 pytestmark = [
@@ -158,15 +165,7 @@ def test_the_command_fails_and_rewrites(url: str, of_app: str) -> None:
 def test_a_table_that_an_operator_partitioned_is_rewritten(url: str) -> None:
     """Its rows are in the files of its partitions, and it has none itself."""
     with connected(url) as connection:
-        for statement in (
-            "ALTER TABLE ce_messages RENAME TO whole",
-            "CREATE TABLE ce_messages (LIKE whole INCLUDING ALL) PARTITION BY HASH (session)",
-            "CREATE TABLE half_0 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
-            "CREATE TABLE half_1 PARTITION OF ce_messages FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
-            "INSERT INTO ce_messages SELECT * FROM whole",
-            "DROP TABLE whole",
-            "ALTER TABLE ce_messages ADD FOREIGN KEY (session) REFERENCES ce_sessions ON DELETE CASCADE",
-        ):
+        for statement in PARTITIONS:
             connection.execute(statement)
     at = ("--session", "mine", "--user", "ann", "--yes")
     done = ce("delete", *at, "--rewrite", "--store", url)
