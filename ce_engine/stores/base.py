@@ -152,7 +152,7 @@ class BaseStore(ABC):
         raise self._no_copies(scope)
 
     async def checked(self, scope: Scope) -> CheckedSession | None:
-        """The same with its log, and what the MACs say of it, all of one reading: nobody changes it between the two."""
+        """The same with what the MACs say of it, all of one reading: nobody changes it between the two."""
         raise self._no_copies(scope)
 
     async def put_whole(

@@ -159,7 +159,7 @@ def checked_session(
     """A session that was read, with what was found of it."""
     if session is None or content is None:
         return None
-    return CheckedSession(session.draft(), _chain(session), content)
+    return CheckedSession(session.draft(), content)
 
 
 def _chain(session: StoredSession) -> EventChain:

@@ -468,8 +468,12 @@ _HANDLERS: dict[type, Callable[[SessionChange, Any], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedSession:
-    """A session as one reading found it, with its log, and what the MACs say of it."""
+    """A session as one reading found it, and what the MACs say of it."""
 
     session: StoredSession
-    chain: EventChain
     content: ContentCheck
+
+    @property
+    def chain(self) -> EventChain:
+        """Its log."""
+        return EventChain(self.session.head, self.session.events)

@@ -75,12 +75,9 @@ def read_whole(connection: Connection, scope: Scope) -> StoredSession | None:
 
 
 def read_checked(connection: Connection, scope: Scope, secret: bytes) -> CheckedSession | None:
-    """The same with its log and what the MACs say, all of the connection's one snapshot."""
-    content, chain = checking.check(connection, scope, secret), reads.chain(connection, scope)
-    session = read_whole(connection, scope)
-    if content is None or chain is None or session is None:
-        return None
-    return CheckedSession(session, chain, content)
+    """The same with what the MACs say, all of the connection's one snapshot."""
+    content, session = checking.check(connection, scope, secret), read_whole(connection, scope)
+    return None if content is None or session is None else CheckedSession(session, content)
 
 
 def _cut_key(mark: CutMark) -> tuple[str, str, str]:
