@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.text.redaction.labelled import labels
-from ce_engine.text.redaction.made_up import made_up
 from ce_engine.text.redaction.passwords import several_words
 from ce_engine.text.redaction.patterns import (
     DIGITS,
@@ -17,6 +16,7 @@ from ce_engine.text.redaction.patterns import (
     password_value,
     words,
 )
+from ce_engine.text.redaction.secret_values import looks_secret
 
 
 class KeyName(NamedTuple):
@@ -37,7 +37,7 @@ class Hint(NamedTuple):
     """Whether its own key says that it is one: then it need not look like it."""
     guess: bool = False
     """Whether only what looks like chance is taken for a secret, under any key."""
-    named: bool = False
+    is_named: bool = False
     """Whether the key right before it in a text names a secret: then it may be short, but no word."""
 
 
@@ -172,12 +172,12 @@ def is_secret(text: str, hint: Hint) -> bool:
         is_one = password_value(text, explicit=hint.value)
     else:
         is_one = _SCHEME.match(text) is not None or is_random(text.rpartition("=")[2] or text)
-    return is_one or (hint.named and made_up(text))
+    return is_one or (hint.is_named and looks_secret(text))
 
 
 def _is_word(text: str) -> bool:
     letters = text.strip(".,!?-").replace("-", "")
-    return len(text) < _KEY_LENGTH and letters.isalpha() and not made_up(text)
+    return len(text) < _KEY_LENGTH and letters.isalpha() and not looks_secret(text)
 
 
 def is_random(text: str) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ce_engine.text.redaction import checksums
-from ce_engine.text.redaction.made_up import made_up
 from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, looks_random
+from ce_engine.text.redaction.secret_values import looks_secret
 
 
 class Label(NamedTuple):
@@ -155,12 +155,11 @@ def _secret(label: Label) -> Bounds | None:
     before = max(0, label.start - 24)
     unowned = word == "key" and not _OWNERS.search(text, before, label.start)
     option = text[label.end] in " \t=" and OPTION.search(text, before, label.start)
-    led = label.joined or option
-    if unowned or not led or _COUNTED.search(text, before, label.start):
+    if unowned or not (label.joined or option) or _COUNTED.search(text, before, label.start):
         return None
     start, end, quoted = cut(label)
     value = text[start:end]
-    if option and not value.isdigit() and made_up(value):
+    if option and not value.isdigit() and looks_secret(value):
         return start, end
     if len(value) < (12 if quoted or option else 16) or not value.isascii() or " " in value:
         return None

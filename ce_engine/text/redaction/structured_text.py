@@ -73,7 +73,7 @@ def _in_object(label: Label) -> Bounds | None:
     if name.inside is None or (listed and name.label is None):
         return None
     value = name.values == ALL or not (listed or name.values == RANDOM)
-    return _accepted(label, Hint(name.inside, value, name.values == RANDOM, named=listed))
+    return _accepted(label, Hint(name.inside, value, name.values == RANDOM, is_named=listed))
 
 
 def _direct(kind: str, label: Label) -> Bounds | None:
@@ -86,7 +86,7 @@ def _direct(kind: str, label: Label) -> Bounds | None:
     sure = not is_pass and sensitive_key(name, value) == kind
     if kind == "PASSWORD" and not (sure or is_pass):
         return None  # a working directory
-    hint = Hint(kind, value=sure and kind == "PASSWORD", named=sure)
+    hint = Hint(kind, value=sure and kind == "PASSWORD", is_named=sure)
     return bounds if is_secret(value, hint) else None
 
 

@@ -39,7 +39,7 @@ _PAIRS = frozenset(
 """Two letters that often stand beside each other in words and names of code: these are 97 of 100 there, and 43 by chance."""
 
 
-def made_up(text: str) -> bool:
+def looks_secret(text: str) -> bool:
     """Say whether a text without spaces is a secret of any form."""
     if len(text) < _LEAST or not text.isascii() or not password_value(text, explicit=True):
         return False
