@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
-from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces, quoted_sentences
+from ce_engine.audit.places.quoted_pieces import Pins, PinsAfter, quoted_pieces, quoted_sentences
 from ce_engine.audit.places.whereabouts import LEFT
 from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import Message, SessionDocument
@@ -81,7 +81,7 @@ def unsupported_numbers(
         fates: what became of each message in a turn, by id, and by the turn's place (`recorded_fates`).
         rules: texts of rules that went out in a turn, by its place.
     """
-    inputs = _Inputs(document, turns, fates, rules)
+    inputs = _Inputs(document, turns, PinsAfter(turns), fates, rules)
     search = inputs.search(answer, at)
     if search is None:
         return []
@@ -124,6 +124,7 @@ class _Inputs:
 
     document: SessionDocument
     turns: Sequence[TurnRow]
+    pins: PinsAfter
     fates: Callable[[int], Mapping[str, str]]
     rules: Callable[[int], Iterable[str]]
 
@@ -137,12 +138,12 @@ class _Inputs:
             : next((n for n, m in enumerate(messages) if m is answer), len(messages))
         ]
         shown = frozenset(name for name, fate in fates.items() if fate not in LEFT)
-        report = self.turns[at].report
-        is_hidden = bool(archive_of(report).get("summaries"))
+        row = self.turns[at]
+        is_hidden = bool(archive_of(row.report).get("summaries"))
         own = ((_text(m), _is_answer(m)) for m in earlier if m.message_id in shown)
         missing, answers = _numbers(answer.content), list[str]()
         ruled = ((text, False) for text in self.rules(at))
-        for text, is_answer in (*own, *_put_in(self.document, self.turns, at), *ruled):
+        for text, is_answer in (*own, *_put_in(self.document, row, self.pins.of(row)), *ruled):
             is_hidden |= PLACEHOLDER.search(text) is not None
             if is_answer:
                 answers.append(text)
@@ -231,14 +232,11 @@ def _without(numbers: Sequence[WrittenNumber], text: str) -> list[WrittenNumber]
     return [number for number in numbers if not number.stands_in(forms)]
 
 
-def _put_in(
-    document: SessionDocument, turns: Sequence[TurnRow], at: int
-) -> Iterator[tuple[str, bool]]:
+def _put_in(document: SessionDocument, row: TurnRow, after: Pins) -> Iterator[tuple[str, bool]]:
     """What stood quoted in a turn, of texts in part what of them did, and what a note said of sources that disagree.
 
     Each with whether it is the model's own answer.
     """
-    row, after = turns[at], PinsAfter(turns).of(turns[at])
     messages = {message.message_id: message for message in document.session.messages}
     sentences = quoted_sentences(row, after)
     for name, is_part in quoted_pieces(row, after).items():
