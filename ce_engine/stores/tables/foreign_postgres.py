@@ -39,7 +39,7 @@ UNION ALL SELECT name, 'has the constraint ' || k.conname FROM ours
     JOIN pg_catalog.pg_constraint k ON k.conrelid = ours.oid WHERE k.contype IN ('c', 'x', 't')
 UNION ALL SELECT name, 'has the index ' || x.relname FROM ours
     JOIN pg_catalog.pg_index i ON i.indrelid = ours.oid JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-    WHERE i.indexprs IS NOT NULL OR (i.indpred IS NOT NULL AND x.relname <> 'ce_open_turns')
+    WHERE i.indexprs IS NOT NULL OR pg_catalog.pg_get_expr(i.indpred, i.indrelid) <> '(status = ''open''::text)'
 UNION ALL SELECT name, 'has the column ' || a.attname FROM ours
     JOIN pg_catalog.pg_attribute a ON a.attrelid = ours.oid AND a.attnum > 0 AND NOT a.attisdropped
     JOIN pg_catalog.pg_type y ON y.oid = a.atttypid

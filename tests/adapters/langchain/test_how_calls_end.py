@@ -61,7 +61,7 @@ def test_an_error_of_the_provider(
         caught.append((found.type, str(found.value)))
         assert len(wire.requests) == 2
     assert caught[0] == caught[1]
-    assert turns() == [("failed", 1, [found.type.__name__])]
+    assert turns() == [("failed", 1, [f"{found.type.__name__}:{status}"])]
     assert answers(engine) == []
     assert rows(engine, "s")["usage"] == []
 

@@ -120,6 +120,19 @@ def test_partitions_are_an_operators_and_what_is_done_to_them_is_named(url: str)
     assert "half_1 has the trigger leaves_out" in wrong
 
 
+def test_an_index_of_ours_is_known_by_what_it_is(url: str) -> None:
+    """A table that is made like another, as partitions are, has indexes of other names."""
+    with postgres_server.connected(url) as connection:
+        connection.execute("ALTER INDEX ce_open_turns RENAME TO ce_turns_session_idx")
+    assert status(url) == ("intact", "")
+    with postgres_server.connected(url) as connection:
+        connection.execute("DROP INDEX ce_turns_session_idx")
+        connection.execute("CREATE INDEX ce_open_turns ON ce_turns (session) WHERE status = 'x'")
+    found, wrong = status(url)
+    assert found == "tampered"
+    assert "ce_turns has the index ce_open_turns" in wrong
+
+
 def test_tables_of_others_beside_ours_are_theirs(url: str) -> None:
     with postgres_server.connected(url) as connection:
         connection.execute("CREATE TABLE orders (id int PRIMARY KEY, n int CHECK (n > 0))")
