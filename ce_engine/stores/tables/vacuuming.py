@@ -29,14 +29,15 @@ _NEXT = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 _XIDS = 2**32
 """After so many the server counts from the beginning."""
 
-# Another role's row tells no more than ids. Who vacuums keeps nothing; a standby's feedback has no database.
+# Another role's row tells no more than ids. Who vacuums keeps nothing; a standby's feedback has no database. A snapshot, that
+# of VACUUM FULL too, begins with the oldest write of the whole server: who writes counts in any database, who reads in ours.
 _OLDER = """
 SELECT 'process ' || pid FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND (datname = current_database() OR datname IS NULL)
-  AND greatest(age(backend_xid), age(backend_xmin)) > age('{next}'::xid)
-  AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+WHERE pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+  AND (age(backend_xid) > age('{next}'::xid)
+    OR age(backend_xmin) > age('{next}'::xid) AND (datname = current_database() OR datname IS NULL))
 UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
-WHERE database = current_database() AND age(transaction) > age('{next}'::xid)
+WHERE age(transaction) > age('{next}'::xid)
 UNION ALL SELECT 'replication slot ' || slot_name FROM pg_replication_slots
 WHERE age(xmin) > age('{next}'::xid)
 """

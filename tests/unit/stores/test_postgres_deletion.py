@@ -33,6 +33,7 @@ from tests.postgres_server import (
     forget,
     new_database,
     schema_of,
+    server,
 )
 
 
@@ -57,6 +58,7 @@ def database() -> Iterator[URL]:
 def url(database: URL, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The store of a talk."""
     monkeypatch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
+    monkeypatch.setattr(vacuuming, "OLDER_S", 20.0)  # other tests write on the same server
     name = f"t{secrets.token_hex(8)}"
     made = database.update_query_dict({"options": f"-csearch_path={name}"})
     found = made.render_as_string(hide_password=False)
@@ -145,7 +147,28 @@ def test_a_transaction_that_began_before_is_named(
         assert "process " in report.bytes_left
         again = ce("delete", "--rewrite", "--store", url)
         assert (again.exit_code, "older transactions" in again.stderr) == (1, True)
+    monkeypatch.setattr(vacuuming, "OLDER_S", 20.0)
     assert deleted_by(url).bytes_left == ""
+
+
+def test_a_write_in_another_database_that_began_before_is_named(
+    url: str, of_app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every snapshot on the server begins with the oldest write that is under way, that of a rewrite, too."""
+    monkeypatch.setattr(vacuuming, "OLDER_S", 0.1)
+    with connected(server()) as elsewhere:
+        elsewhere.execute("BEGIN")
+        elsewhere.execute("SELECT txid_current()")
+        assert "older transactions" in deleted_by(of_app).bytes_left
+        deletion = ce("delete", "--rewrite", "--store", url)
+        assert deletion.exit_code == 1
+        assert f"process {elsewhere.info.backend_pid}" in deletion.stderr
+        assert CANARY.encode() in files_of(url)
+        elsewhere.execute("ROLLBACK")
+    monkeypatch.setattr(vacuuming, "OLDER_S", 20.0)
+    again = ce("delete", "--rewrite", "--store", url)
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert CANARY.encode() not in files_of(url)
 
 
 def test_the_command_fails_and_rewrites(url: str, of_app: str) -> None:
