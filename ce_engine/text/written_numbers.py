@@ -41,7 +41,7 @@ class WrittenNumber:
         text: as it is written there.
         forms: in each of which it may be compared: `1.184` may be a thousand, or one.
         parts: what stands for it, where a text has all of it: each of `12-15` and of `3 214`, and a date without its year.
-        around: the text beside it and itself, in small letters.
+        around: the text beside it and itself.
     """
 
     text: str
@@ -69,12 +69,12 @@ def written_numbers(text: str) -> list[WrittenNumber]:
     for match in _ENUMERATION.finditer(plain):
         rest[match.start() : match.end()] = "\x00" * (match.end() - match.start())
     found += _items("".join(rest))
-    is_aligned = len(shown) == len(plain)
+    as_is = shown if len(shown) == len(plain) else plain
     return [
         WrittenNumber(
-            (shown if is_aligned else plain)[begin:end],
+            as_is[begin:end],
             *forms,
-            plain[max(0, begin - AROUND) : end + AROUND],
+            as_is[max(0, begin - AROUND) : end + AROUND],
         )
         for (begin, end), forms in sorted(found, key=lambda each: each[0])
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.rules_out import RuleOut
-from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.document import Evidence, Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
 
@@ -86,16 +86,25 @@ def search(
                 turn = {rule.id: numbers[0]}
                 hits.append(_hit("rule", rule.id, "", [place], len(text), turn))
     for message in document.session.messages:
-        origin = message.author.id if message.author else message.role.value
         if message.message_id and (places := _places(message, needle)):
-            hits.append(_hit("message", message.message_id, origin, places, len(text), first))
+            hits.append(
+                _hit("message", message.message_id, origin(message), places, len(text), first)
+            )
     for evidence in document.evidences.values():
         source = evidence.source
-        origin = source.name or source.uri or source.kind.value
         names = (source.name, source.uri, *_titles(evidence.metadata))
         if (place := _best((evidence.content, *filter(None, names)), needle)) is not None:
-            hits.append(_hit("evidence", evidence.evidence_id, origin, [place], len(text), first))
+            hits.append(
+                _hit("evidence", evidence.evidence_id, origin(evidence), [place], len(text), first)
+            )
     return Hits.of(hits)
+
+
+def origin(item: Message | Evidence) -> str:
+    """Who said a message, or what evidence is from: a name, or the value of a vocabulary."""
+    if isinstance(item, Message):
+        return item.author.id if item.author else item.role.value
+    return item.source.name or item.source.uri or item.source.kind.value
 
 
 def _titles(metadata: Mapping[str, object]) -> Iterator[str]:

@@ -9,13 +9,18 @@ from typing import Any
 from ce_engine.apps.present.language import Say
 from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.rules_out import RULE_CHANGES, RuleOut, rule_changes, texts_in
+from ce_engine.apps.present.session_search import origin
 from ce_engine.apps.present.turn_changes import TITLES, turn_changes
 from ce_engine.apps.present.turn_view import Row
+from ce_engine.apps.present.vocabulary import speaker
 from ce_engine.apps.web.stored_turn import StoredTurn
+from ce_engine.audit.input_texts import InputText, InputTexts
 from ce_engine.audit.noted_sources import note_lines
+from ce_engine.audit.number_places import NumberPlace, number_places
 from ce_engine.audit.past_session import before_in_lane
 from ce_engine.audit.stale_results import NewerResult, stale_results
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
+from ce_engine.schema.document import Message
 
 
 MOST_CHANGES = 12
@@ -39,12 +44,26 @@ def _answer(record: StoredTurn, rules: Sequence[RuleOut], links: Links, say: Say
     message = next((m for m in messages if name and m.message_id == name), None)
     if message is None:
         return {"answer": None}
-    of = message, record.document, record.turns, record.at, record.fates
+    inputs = InputTexts(record.document, record.turns, record.fates, partial(texts_in, rules))
     return {
         "answer": message,
         "answer_calls": links.render_calls(message, say),
-        "unsupported": unsupported_numbers(*of, partial(texts_in, rules)),
+        "unsupported": unsupported_numbers(message, record.at, inputs),
+        "number_places": _number_places(message, record, inputs, say),
     }
+
+
+def _number_places(
+    answer: Message, record: StoredTurn, inputs: InputTexts, say: Say
+) -> list[tuple[NumberPlace, str]]:
+    """Where each number of an answer stands, and whose that is, in words."""
+    messages = {message.message_id: message for message in record.document.session.messages}
+
+    def source(piece: InputText) -> str:
+        item = record.document.evidences.get(piece.id) or messages.get(piece.id)
+        return speaker(origin(item), say) if item else ""
+
+    return [(place, source(place.source)) for place in number_places(answer, record.at, inputs)]
 
 
 def _stale(record: StoredTurn) -> dict[str, NewerResult]:

@@ -17,7 +17,9 @@ from ce_engine import (
 )
 from ce_engine.apps.present.conflicts import Disagreements
 from ce_engine.audit.contradictions import Contradiction, contradictions
+from ce_engine.audit.input_texts import InputTexts
 from ce_engine.audit.noted_sources import noted_fields
+from ce_engine.audit.number_places import MOST_NUMBERS, number_places
 from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.recorded_choice import recorded_choice, recorded_fates
@@ -30,7 +32,7 @@ from ce_engine.audit.places.whereabouts import (
     stretches_of,
     whereabouts,
 )
-from ce_engine.audit.unsupported_numbers import MOST_NUMBERS, unsupported_numbers
+from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from tests.hosts.ward_host import CHART, RECORD, SCOPE, Ward, config, small_talk, ward_of
@@ -114,13 +116,16 @@ def fates_in(document: SessionDocument, turns: Sequence[TurnRow], at: int) -> di
     return recorded_fates(MessagePlaces(ids, document, turns), turns[at])
 
 
+def inputs(document: SessionDocument, turns: Sequence[TurnRow]) -> InputTexts:
+    return InputTexts(document, turns, partial(fates_in, document, turns))
+
+
 def unsupported(ward: Ward, turn: int) -> dict[str, str]:
     """The numbers of a turn's answer that nothing had, and the text of the message that has each."""
     document, turns = ward.stored()
     messages = {m.message_id: m for m in document.session.messages}
     answer = messages[turns[turn - 1].answer_message_id]
-    fates = partial(fates_in, document, turns)
-    found = unsupported_numbers(answer, document, turns, turn - 1, fates)
+    found = unsupported_numbers(answer, turn - 1, inputs(document, turns))
     return {
         each.text: messages[each.message_id].content if each.message_id else "" for each in found
     }
@@ -175,8 +180,7 @@ def of_answers(ward: Ward, turn: int) -> dict[str, int]:
     document, turns = ward.stored()
     name = turns[turn - 1].answer_message_id
     answer = next(m for m in document.session.messages if m.message_id == name)
-    fates = partial(fates_in, document, turns)
-    found = unsupported_numbers(answer, document, turns, turn - 1, fates)
+    found = unsupported_numbers(answer, turn - 1, inputs(document, turns))
     for each in found:
         if each.answer_turn:
             assert each.answer_id == turns[each.answer_turn - 1].answer_message_id
@@ -231,9 +235,7 @@ def test_what_a_note_says_of_a_source_was_there(engine: ContextEngine) -> None:
         m for m in document.session.messages if m.message_id == turns[noted - 1].answer_message_id
     )
     said = answer.model_copy(update={"content": "It is 31.2 or 28.6, and not 45.5."})
-    found = unsupported_numbers(
-        said, document, turns, noted - 1, partial(fates_in, document, turns)
-    )
+    found = unsupported_numbers(said, noted - 1, inputs(document, turns))
     assert [each.text for each in found] == ["45.5"]
 
 
@@ -247,6 +249,66 @@ def test_what_stands_in_a_quotation_was_there(engine: ContextEngine) -> None:
     where = whereabouts([first], document, turns)
     assert fate_in(where[first], len(turns)) == QUOTED
     assert unsupported(ward, len(turns)) == {}
+
+
+def places(ward: Ward, turn: int) -> dict[str, tuple[str, str, int]]:
+    """Of each number of a turn's answer that went out: what has it, the words beside it there, and how many more have it."""
+    document, turns = ward.stored()
+    messages = {m.message_id: m for m in document.session.messages}
+    answer = messages[turns[turn - 1].answer_message_id]
+    found = number_places(answer, turn - 1, inputs(document, turns))
+    names = {m.message_id: m.content for m in document.session.messages}
+    return {p.text: (names.get(p.source.id, p.source.kind), p.words, p.others) for p in found}
+
+
+def test_a_number_is_shown_with_what_stands_beside_it(engine: ContextEngine) -> None:
+    """A deposit of 54 is no discount of 54 per cent."""
+    ward = Ward(engine)
+    paper = json.dumps({"tenant": "Ahrens", "deposit": 54.0, "rent": 812.5, "until": "2027-03-31"})
+    ward.look_up("What of the flat?", "lease", paper, "The deposit is 54 euros.")
+    ward.ask("And 54 of 90 tenants agreed?", "I see.")
+    ward.ask(
+        "How much is off the rent?",
+        "54 % is off, from 31.03.2027 on; the deposit was 54 euros and the rent is 812.50, not 999.",
+    )
+    found = places(ward, 4)
+    assert [*found] == ["54", "31.03.2027", "812.50"]
+    text, words, others = found["812.50"]
+    assert text == paper
+    assert '"rent": 812.5, "until"' in words
+    assert others == 0
+    assert found["31.03.2027"][0] == paper
+    assert found["54"][2] >= 1  # the question before, and the paper
+    assert unsupported(ward, 4) == {"999": ""}
+
+
+def test_of_several_places_that_with_the_same_words_is_shown(engine: ContextEngine) -> None:
+    ward = Ward(engine)
+    ward.ask("The deposit of the north flat is 1,350 euros.", "Noted.")
+    ward.ask("The garage costs 1350 a year.", "Noted, too.")
+    ward.ask("What was the deposit?", "The deposit is 1350 euros.")
+    text, words, others = places(ward, 3)["1350"]
+    assert text == "The deposit of the north flat is 1,350 euros."
+    assert "deposit of the north flat is 1,350 euros." in words
+    assert others == 1
+
+
+def test_a_number_of_answers_alone_is_shown_in_the_answer(engine: ContextEngine) -> None:
+    ward = Ward(engine)
+    ward.ask("How old is the bridge?", "It is of 1894.")
+    ward.ask("Sure?", "Yes, of 1894.")
+    assert places(ward, 1) == {}
+    assert places(ward, 2) == {"1894": ("It is of 1894.", "It is of 1894. ", 0)}
+
+
+def test_chinese_numbers_are_shown_with_what_stands_beside_them(engine: ContextEngine) -> None:
+    ward = Ward(engine)
+    ward.ask("合同编号 HT-2027-18，押金３５００元，租期到2027年3月31日。", "已记录。")
+    ward.ask("押金是多少？", "押金是3500元，合同 HT-2027-18，到 2027-03-31 为止。")
+    found = places(ward, 2)
+    assert [*found] == ["3500", "HT-2027-18", "2027-03-31"]
+    assert "押金3500元" in found["3500"][1]
+    assert "合同编号 HT-2027-18" in found["HT-2027-18"][1]
 
 
 LETTER = (

@@ -24,6 +24,7 @@ from ce_engine.apps.present.said_before import said_before
 from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
 from ce_engine.apps.web.page import page, reader_of, taste_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.input_texts import InputTexts
 from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.recorded_choice import recorded_fates
 from ce_engine.audit.places.whereabouts import (
@@ -198,14 +199,10 @@ def _unsupported(
         return []
     ids = [m.message_id for m in document.session.messages if m.message_id]
     places = MessagePlaces(ids, document, turns)
-    return unsupported_numbers(
-        message,
-        document,
-        turns,
-        at,
-        lambda at: recorded_fates(places, turns[at]),
-        partial(texts_in, rules),
+    inputs = InputTexts(
+        document, turns, lambda at: recorded_fates(places, turns[at]), partial(texts_in, rules)
     )
+    return unsupported_numbers(message, at, inputs)
 
 
 def _label_messages(

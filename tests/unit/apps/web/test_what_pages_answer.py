@@ -235,6 +235,19 @@ def test_a_number_from_nowhere_is_marked_on_the_turn_and_in_the_trace(
     assert "unsupported" not in other
 
 
+def test_a_number_of_an_answer_is_shown_where_it_stands(ward: Ward, pages: TestClient) -> None:
+    card = page_of(pages, len(ward.inputs)).split('class="numbers"')[1].split("</details>")[0]
+    [row] = re.findall(r"<tr>.*?</tr>", card.split("<tbody>")[1], re.DOTALL)
+    assert texts(row, "b") == ["31.2"]
+    assert texts(row, "mark") == ["31.2"]
+    name = re.search(r'href="/(?:trace|evidence)\?[^"]*(?:message|evidence)=([^"&]*)', row)
+    assert name is not None
+    document, _ = ward.stored()
+    sources = {m.message_id: m.content for m in document.session.messages}
+    sources |= {each.evidence_id: each.content for each in document.evidences.values()}
+    assert "31.2" in sources[name[1]]
+
+
 def test_why_a_message_stayed_out_stands_beside_the_word_that_is_looked_for(
     pages: TestClient,
 ) -> None:
