@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ce_engine.ports.store import Store
 
 
-def open_store(url: str | None = None, *, encryption: Any = None) -> Store:
+def open_store(
+    url: str | None = None, *, encryption: Any = None, lock_timeout_s: float = 0.2
+) -> Store:
     """The store that `url` names.
 
     - `memory://`: in this process only;
@@ -24,7 +26,8 @@ def open_store(url: str | None = None, *, encryption: Any = None) -> Store:
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
     read or write. Content is sealed at rest with `encryption` (see `StoreConfig`), or with the key in
-    `CE_ENCRYPTION_KEY`; `memory://` keeps nothing at rest.
+    `CE_ENCRYPTION_KEY`; `memory://` keeps nothing at rest. What another process holds, of files and of rows, is waited for
+    `lock_timeout_s` seconds.
 
     Raises:
         StoreUrlError: the URL is not understood.
@@ -34,13 +37,13 @@ def open_store(url: str | None = None, *, encryption: Any = None) -> Store:
     from ce_engine.stores.base import BaseStore  # noqa: PLC0415
     from ce_engine.stores.encryption import cipher_of  # noqa: PLC0415
 
-    store = _opened(url)
+    store = _opened(url, lock_timeout_s)
     if isinstance(store, BaseStore):
         store.encryption = cipher_of(encryption)
     return store
 
 
-def _opened(url: str | None) -> Store:
+def _opened(url: str | None, lock_timeout_s: float) -> Store:
     url = url or os.environ.get(VARIABLE) or DEFAULT
     scheme = scheme_of(url)
     # Each is imported where it is used: SQLAlchemy alone takes longer than all else.
@@ -51,7 +54,7 @@ def _opened(url: str | None) -> Store:
     if scheme == "file":
         from ce_engine.stores.documents.file import FileStore  # noqa: PLC0415
 
-        return FileStore(url)
+        return FileStore(url, lock_timeout_s=lock_timeout_s)
     if scheme == "redis":
         return _redis_store(url)
     cure = (
@@ -63,7 +66,7 @@ def _opened(url: str | None) -> Store:
     try:
         from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
 
-        return SqlStore(url)
+        return SqlStore(url, lock_timeout_s=lock_timeout_s)
     except ImportError as missing:
         raise MissingDependencyError(
             f"{scheme}:// stores need {missing.name}, which is not installed here. {cure}"

@@ -34,7 +34,7 @@ _DOT = "\u0307"
 """The dot above: the lower case of `İ` has it beside an `i`."""
 
 # However often a text was escaped, it comes out as it does itself: backslashes say nothing, but for what is behind them.
-_AMPERSAND = r"(?:amp|#0*+38|#[xX]0*+26);?+"
+_AMPERSAND = r"(?:amp|#0*+38(?!\d)|#[xX]0*+26(?![\da-fA-F]));?+"
 _NUMBER = r"#(?=\d)0*+\d{0,7}(?!\d);?|#[xX](?=[\da-fA-F])0*+[\da-fA-F]{0,6}(?![\da-fA-F]);?"
 _BARE = "|".join(sorted((name for name in html5 if name[-1] != ";"), key=len, reverse=True))
 """Names that HTML reads without a semicolon, too, whatever follows."""

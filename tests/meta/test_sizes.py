@@ -16,15 +16,15 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12345,
-    "ce_engine/audit": 5735,
+    "ce_engine/apps": 12375,
+    "ce_engine/audit": 5790,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5260,
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3155,
     "ce_engine/sessions": 1835,
-    "ce_engine/stores": 9320,
+    "ce_engine/stores": 9330,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6285,
     "ce_engine/turns": 6385,

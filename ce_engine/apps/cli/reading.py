@@ -81,7 +81,7 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
             f"there is no store at {str(path)!r} yet. Run `ce demo`, or your app with install_ce, "
             f"which makes one; or name another with --store URL or {VARIABLE}."
         )
-    store = open_store(url)
+    store = open_store(url, lock_timeout_s=PATIENT_S)
     try:
         yield store
     finally:

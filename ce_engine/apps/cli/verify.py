@@ -18,7 +18,14 @@ from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, 
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
-from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
+from ce_engine.errors import (
+    ConfigError,
+    ContextEngineError,
+    EncryptionKeyError,
+    FileDamagedError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+)
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import SettingsVerification
@@ -35,6 +42,9 @@ if TYPE_CHECKING:
 PRINTED = "-"
 UNVERIFIED = 3
 """The exit code where nothing is wrong, but not everything could be verified."""
+
+_OF_ONE = (FileDamagedError, EncryptionKeyError)
+"""Errors of a store that tell of one session's rows."""
 
 _ROLLED_BACK = (
     "Who put back an older state, or has the secret, is found only with --anchor FILE, and its lines in "
@@ -191,10 +201,16 @@ async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
 
 
 async def _verify_one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
-    """Of one among many: that it cannot be read, or has another secret, does not hide the others."""
+    """Of one among many: that it cannot be read, or has another secret, does not hide the others.
+
+    Raises:
+        StoreUnavailableError: the store is locked, or away.
+    """
     try:
         return await engine.verify(scope, anchors=lines)
     except ContextEngineError as error:
+        if isinstance(error, StoreUnavailableError) and not isinstance(error, _OF_ONE):
+            raise
         return Verification(0, None, (), 0, wrong=(str(error),))
 
 

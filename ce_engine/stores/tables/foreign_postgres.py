@@ -29,31 +29,31 @@ UNION ALL
 )
 SELECT name, 'is no plain table of the schema' FROM ours WHERE NOT is_plain
 UNION ALL SELECT name, 'has row security' FROM ours WHERE has_row_security
-UNION ALL SELECT name, 'has the policy ' || p.polname FROM ours JOIN pg_catalog.pg_policy p ON p.polrelid = ours.oid
-UNION ALL SELECT name, 'has the rule ' || r.rulename FROM ours JOIN pg_catalog.pg_rewrite r ON r.ev_class = ours.oid
-UNION ALL SELECT name, 'has the trigger ' || t.tgname FROM ours
+UNION ALL SELECT name, 'has the policy ' || p.polname::text FROM ours JOIN pg_catalog.pg_policy p ON p.polrelid = ours.oid
+UNION ALL SELECT name, 'has the rule ' || r.rulename::text FROM ours JOIN pg_catalog.pg_rewrite r ON r.ev_class = ours.oid
+UNION ALL SELECT name, 'has the trigger ' || t.tgname::text FROM ours
     JOIN pg_catalog.pg_trigger t ON t.tgrelid = ours.oid WHERE NOT t.tgisinternal
 UNION ALL SELECT name, 'inherits' FROM ours JOIN pg_catalog.pg_inherits i ON i.inhrelid = ours.oid
     JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE NOT c.relispartition
-UNION ALL SELECT name, 'has the constraint ' || k.conname FROM ours
+UNION ALL SELECT name, 'has the constraint ' || k.conname::text FROM ours
     JOIN pg_catalog.pg_constraint k ON k.conrelid = ours.oid WHERE k.contype IN ('c', 'x', 't')
-UNION ALL SELECT name, 'has the index ' || x.relname FROM ours
+UNION ALL SELECT name, 'has the index ' || x.relname::text FROM ours
     JOIN pg_catalog.pg_index i ON i.indrelid = ours.oid JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-    WHERE i.indexprs IS NOT NULL OR pg_catalog.pg_get_expr(i.indpred, i.indrelid) <> '(status = ''open''::text)'
-UNION ALL SELECT name, 'has the column ' || a.attname FROM ours
+    WHERE i.indexprs IS NOT NULL OR pg_catalog.pg_get_expr(i.indpred, ours.oid) <> '(status = ''open''::text)'
+UNION ALL SELECT name, 'has the column ' || a.attname::text FROM ours
     JOIN pg_catalog.pg_attribute a ON a.attrelid = ours.oid AND a.attnum > 0 AND NOT a.attisdropped
     JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
     LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
-    WHERE a.attgenerated <> '' OR y.typnamespace <> 'pg_catalog'::regnamespace
-        OR l.collnamespace <> 'pg_catalog'::regnamespace
-UNION ALL SELECT name, 'computes ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM ours
+    WHERE a.attgenerated <> '' OR y.typnamespace <> 'pg_catalog'::regnamespace::oid
+        OR l.collnamespace <> 'pg_catalog'::regnamespace::oid
+UNION ALL SELECT name, 'computes ' || pg_catalog.pg_get_expr(d.adbin, ours.oid) FROM ours
     JOIN pg_catalog.pg_attrdef d ON d.adrelid = ours.oid
-    WHERE pg_catalog.pg_get_expr(d.adbin, d.adrelid) !~ '^nextval[(]''[^'']*ce_[a-z_]+_seq''::regclass[)]$'
+    WHERE pg_catalog.pg_get_expr(d.adbin, ours.oid) !~ '^nextval[(]''[^'']*ce_[a-z_]+_seq''::regclass[)]$'
 ORDER BY 1, 2
 """
 )
 """What our tables have that is none of ours, and may decide what is read or written. Partitions are an operator's to make; tables beside ours
-are others'."""
+are others'. `pg_get_expr` locks the table that it is asked of: with `ours.oid` it is asked of ours alone, once they are known."""
 
 
 def foreign(connection: Connection) -> Iterator[str]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, pq
-from sqlalchemy import Connection, create_engine, insert, select
+from sqlalchemy import Connection, String, create_engine, insert, select
+from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg
 from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
@@ -32,11 +33,9 @@ _SCHEMAS = (
     "SELECT schemaname, schemaname = current_schema() FROM pg_catalog.pg_tables "
     "WHERE tablename = 'ce_revision' AND schemaname = ANY (current_schemas(false))"
 )
-_LOCK_SCHEMA = (
-    "SELECT pg_advisory_xact_lock(hashtextextended('ce_revision ' || current_schema(), 0))"
-)
+_LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(hashtextextended('ce_revision ' || current_schema()::text, 0::bigint))"
 _COMMENT = (
-    "SELECT obj_description(c.oid, 'pg_class'), quote_ident(n.nspname) FROM pg_catalog.pg_class c "
+    "SELECT obj_description(c.oid, 'pg_class'::name), quote_ident(n.nspname::text) FROM pg_catalog.pg_class c "
     "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relname = 'ce_revision' AND n.nspname = current_schema()"
 )
@@ -67,6 +66,20 @@ _AWAY = ("26", "3F", "42P01", "42P05")
 _REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 
 
+class _Exact(PGCompiler_psycopg):
+    """Texts are sent as what the columns are.
+
+    SQLAlchemy (2.0) sends `VARCHAR`: anybody's operator `=(text, varchar)`, in any schema of the search path, would fit better than
+    the server's own, and decide whose rows a call gets.
+    """
+
+    def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> str:
+        if isinstance(dbapi_type, String):
+            return f"{sqltext}::TEXT"
+        cast: str = super().render_bind_cast(type_, dbapi_type, sqltext)  # type: ignore[no-untyped-call]
+        return cast
+
+
 class PostgresDatabase:
     """Opens connections to one database; they begin no transaction by themselves."""
 
@@ -93,6 +106,7 @@ class PostgresDatabase:
             use_native_hstore=False,
             connect_args={"autocommit": True, "application_name": "ce-integrations", **defaults},
         )
+        self._engine.dialect.statement_compiler = _Exact
         self._times = (
             f"SET lock_timeout = {max(1, int(lock_timeout_s * 1000))}",
             f"SET statement_timeout = {int(max(_LONGEST_S, 2 * lock_timeout_s) * 1000)}",

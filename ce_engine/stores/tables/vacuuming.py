@@ -32,18 +32,18 @@ _XIDS = 2**32
 # Another role's row tells no more than ids. Who vacuums keeps nothing; a standby's feedback has no database. A snapshot, that
 # of VACUUM FULL too, begins with the oldest write of the whole server: who writes counts in any database, who reads in ours.
 _OLDER = """
-SELECT 'process ' || pid FROM pg_stat_activity
+SELECT 'process ' || pid::text FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
   AND (age(backend_xid) > age('{next}'::xid)
     OR age(backend_xmin) > age('{next}'::xid) AND (datname = current_database() OR datname IS NULL))
 UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
 WHERE age(transaction) > age('{next}'::xid)
-UNION ALL SELECT 'replication slot ' || slot_name FROM pg_replication_slots
+UNION ALL SELECT 'replication slot ' || slot_name::text FROM pg_replication_slots
 WHERE age(xmin) > age('{next}'::xid)
 """
 _FILES = """
-SELECT relname, ARRAY(SELECT pg_relation_filenode(relid) FROM pg_partition_tree(c.oid) WHERE isleaf
-  UNION SELECT pg_relation_filenode(c.oid) WHERE relkind = 'r')
+SELECT relname, ARRAY(SELECT pg_relation_filenode(relid) FROM pg_partition_tree(c.oid::regclass) WHERE isleaf
+  UNION SELECT pg_relation_filenode(c.oid::regclass) WHERE relkind = 'r')
 FROM pg_class c WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 """
 """A table that an operator partitioned has its rows in the files of its partitions."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from sqlalchemy.engine import make_url
 
-from ce_engine import ContextEngine, RuntimeConfig, StoreConfig, create_context_engine
+from ce_engine import ContextEngine, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine.apps.cli import reading
 from ce_engine.stores.base import BaseStore
 from tests import postgres_server
+from tests.hosts.cli_host import ce
+from tests.postgres_traps import beside_traps
 from tests.unit.audit.forged_store import OTHER, SCOPE, first_turns
 
 
@@ -131,6 +135,69 @@ def test_an_index_of_ours_is_known_by_what_it_is(url: str) -> None:
     found, wrong = status(url)
     assert found == "tampered"
     assert "ce_turns has the index ce_open_turns" in wrong
+
+
+def test_what_fits_better_than_the_servers_own_is_never_taken(url: str) -> None:
+    """Anybody may make operators in a schema of the path; whose rows a call gets is none of theirs to decide."""
+    behind = beside_traps(url)
+    assert status(behind) == ("intact", "")
+    engine = opened(behind)
+    first_turns(engine, Scope(session_id="new", user_id="u"))
+    assert engine.sync.delete_session(OTHER).bytes_left == ""
+    engine.sync.close()
+    for command in (["verify"], ["delete", "--rewrite"]):
+        done = ce(*command, "--store", behind)
+        assert (done.exit_code, done.stderr) == (0, "")
+
+
+@contextmanager
+def held(url: str, seconds: float) -> Iterator[None]:
+    """A table that is written anew, or altered, again and again."""
+    over = threading.Event()
+
+    def hold() -> None:
+        with postgres_server.connected(url) as connection:
+            while not over.is_set():
+                connection.execute("BEGIN")
+                connection.execute("LOCK TABLE ce_turns IN ACCESS EXCLUSIVE MODE")
+                begun.set()
+                over.wait(seconds)
+                connection.execute("COMMIT")
+                over.wait(0.1)
+
+    begun = threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait(10)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_table_that_is_locked_for_a_moment_is_waited_for(url: str) -> None:
+    with held(url, 0.5):
+        done = ce("verify", "--store", url)
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_another_stores_table_that_is_locked_is_nothing_to_this_one(url: str) -> None:
+    with postgres_server.new_schema() as other:
+        opened(other).sync.check()
+        with held(other, 60):
+            assert status(url) == ("intact", "")
+
+
+def test_a_table_that_stays_locked_says_nothing_of_what_is_stored(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PATIENT_S", 0.1)
+    with held(url, 60):
+        done = ce("verify", "--store", url)
+    assert done.exit_code == 1
+    assert "tampered" not in done.stdout
+    assert "locked" in done.stderr
 
 
 def test_tables_of_others_beside_ours_are_theirs(url: str) -> None:

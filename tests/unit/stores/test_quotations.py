@@ -148,6 +148,33 @@ def test_a_space_that_html_or_a_terminal_reads_is_one(space: str, text: str) -> 
         assert Quotations(copy).without(f"hits: {text}; end") == f"hits: {DELETED}; end", copy
 
 
+REFERENCES = {
+    "decimal": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
+    "hexadecimal": lambda text: "".join(f"&#x{ord(letter):x};" for letter in text),
+    "ascii": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
+}
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("way", REFERENCES)
+def test_a_sign_whose_number_begins_like_that_of_an_ampersand_is_itself(way: str) -> None:
+    """38 is an ampersand, 38376 a gate and 381 a Ž; 0x26 is an ampersand, and 0x2602 an umbrella."""
+    for text in (
+        "门禁密码是七三九一，请勿告诉外人，青阳院除雨雪外都开门。",
+        "Žlutý kůň, žába a Łoż: přístupový kód je 7391, żeby ź.",
+        "☂☃☎☔☕ the gate code is 7391 ☂☃☎☔☕, do not tell ♠♣♥♦",
+        "Smith & Sons, & more & more & 38 & x26 & so on",
+    ):
+        copy = REFERENCES[way](text)
+        assert Quotations(text).without(f"hits: {copy}; end") == f"hits: {DELETED}; end"
+        assert Quotations(text).without(f"hits: {copy.replace('&', '&#38;')}; end") == (
+            f"hits: {DELETED}; end"
+        )
+        assert Quotations(text).without(f"hits: {copy.replace('&', '&#x26')}; end") == (
+            f"hits: {DELETED}; end"
+        )
+
+
 @pytest.mark.req("A-30")
 def test_an_entity_is_read_up_to_its_end_and_no_further() -> None:
     assert Quotations("Zürich AG").without("from Z&uumlrich&nbspAG&copy 2026") == (

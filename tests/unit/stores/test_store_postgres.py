@@ -42,6 +42,7 @@ from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.testing.samples import SCOPE, bare_row
 from tests.hosts.store_host import FORK, append
 from tests.postgres_server import IS_THERE, bytes_in, connected, new_database, new_schema, schema_of
+from tests.postgres_traps import beside_traps
 
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason="no PostgreSQL: see tests/postgres_server.py")
@@ -51,7 +52,7 @@ pytestmark = pytest.mark.skipif(not IS_THERE, reason="no PostgreSQL: see tests/p
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
     with new_schema() as made:
-        yield made
+        yield beside_traps(made)
 
 
 class TestPostgresStore(StoreContract):
@@ -395,7 +396,7 @@ async def test_a_store_in_another_schema_of_the_search_path_is_somebody_elses(ur
     store = SqlStore(url, lock_timeout_s=20)
     await store.apply(SCOPE, [AppendMessages([bare_row("m1")])])
     await store.close()
-    theirs = schema_of(url)
+    theirs = schema_of(url).partition(",")[0]
     address = make_url(url)
     mine = f"{theirs}_mine"
     with connected(url) as connection:
