@@ -143,7 +143,9 @@ def test_what_a_memory_saves_in_the_background_is_of_the_session_that_it_saves_f
     assert min(counts) > 1
 
 
-@pytest.mark.parametrize("method", ["train", "test"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("train", marks=pytest.mark.needs("trains")), "test"]
+)
 def test_what_evaluates_a_crew_is_recorded_and_no_part_of_its_talk(
     install: Any,
     engine: Any,
