@@ -41,6 +41,7 @@ class History:
         items: the stored messages to bring in, in order.
         summary: what stands for those before them, if there is a summary.
         stood: what stood for what the cut left out of the host's own list.
+        sent: the entries that the host's list has.
         known_items: items of the messages that the list begins with as the one before, by index.
         keeps: whether the items are kept for the lane's next list.
     """
@@ -53,6 +54,7 @@ class History:
     items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
+    sent: frozenset[int] = frozenset()
     known_items: dict[int, MessageItem] = field(default_factory=dict)
     keeps: bool = False
 
@@ -128,6 +130,7 @@ class History:
         self, places: Sequence[int | None], below: BelowCut | None = None
     ) -> list[MessageItem]:
         """The call's messages, at their `places` in the log, with those that are brought in."""
+        self.sent = frozenset(place for place in places if place is not None)
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
         items = self._host_items([*chain(*parts)], places)
@@ -207,12 +210,13 @@ class History:
         """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.
 
         An earlier lane was never in this list: it counts only where history is asked for. Tool results
-        are where their calls are.
+        are where their calls are. What a colleague said is on the path, and behind it the calls and results
+        that it came by: these are the colleague's own, but where this list has them, too.
         """
         log = self.view.log
         at = log.parents[n] if log[n].role == "tool" else n
         if self.question is not None and at >= 0 and log.is_on_path(at, self.question):
-            return True
+            return n in self.sent or not self._is_colleagues_step(n)
         lanes, root = self.lanes, log.root(n)
         if not isinstance(lanes, EarlierLanes) or not self.call.restore:
             return False
@@ -222,6 +226,14 @@ class History:
             return False
         lane = unbroken(self.view, lanes.answered(root))
         return n in lane or at in lane
+
+    def _is_colleagues_step(self, n: int) -> bool:
+        """Whether an entry is a tool's result of another lane, or its call."""
+        view, log = self.view, self.view.log
+        results = [n] if log[n].role == "tool" else log.results(n) if log[n].calls else ()
+        names = (view.by_message.get(log[each].message_id) for each in results)
+        lanes = {view.evidence[name].lane_key for name in names if name is not None}
+        return bool(lanes) and lanes.isdisjoint({"", self.call.lane_key or ""})
 
     def documents(self) -> frozenset[str]:
         """The evidence that answers on the path to the question rest on: what this list had of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from contextlib import ExitStack
 from itertools import cycle, groupby
 from typing import Any
 
@@ -21,7 +22,7 @@ from ce_engine import BudgetConfig, RuntimeConfig, Scope
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
 from ce_integrations.testing.contract_case import count
-from ce_integrations.testing.wire import Wire
+from ce_integrations.testing.wire import Wire, tool_calls
 from tests.adapters.autogen.configurations import (
     CONFIGURATIONS,
     NAMES,
@@ -334,6 +335,61 @@ async def test_agents_of_one_team_see_what_was_said_before_them_once(
     said = stored.said()
     assert [name for _, name, _ in said] == ["user", *NAMES, "user", *NAMES]
     assert [len(list(same)) for _, same in groupby(said)] == [1] * 8
+
+
+def ledger(page: int) -> str:
+    """A page of ann's ledger."""
+    return f"Page {page} of the ledger: the lamp of row {page} is paid, by the mark LEDGER. " * 6
+
+
+def diary(page: int) -> str:
+    """A page of bob's diary."""
+    return f"Page {page} of the diary: the lamp of row {page} was seen, by the mark DIARY. " * 6
+
+
+@pytest.mark.parametrize("way", ["a team", "one by one"])
+async def test_what_an_agents_tools_found_is_no_other_agents(
+    client: Any, engine: Any, way: str
+) -> None:
+    """Over the budget, what comes back is of one's own line, and what was said to all (B-16)."""
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=700, reserved_reply_tokens=0))
+    pages = itertools.count()
+
+    def script(body: Any) -> Any:
+        if body["messages"][-1]["role"] == "tool":
+            return f"Of the lamp I say: it is well, {next(pages)}."
+        [tool] = [each["function"]["name"] for each in body["tools"]]
+        return tool_calls([(tool, {"page": next(pages)})])
+
+    with Wire(script) as wire:
+        members = [
+            agent("ann", client(wire), tools=[ledger], reflect_on_tool_use=True),
+            agent("bob", client(wire), tools=[diary], reflect_on_tool_use=True),
+        ]
+        app = RoundRobinGroupChat(members, max_turns=4)
+        with ExitStack() as installed, ce_session("s"):
+            for each in [app] if way == "a team" else members:
+                installed.enter_context(install_ce(each, engine=engine, config=config))
+            for row in range(8):
+                question = TextMessage(content=f"What of the lamp of row {row}?", source="user")
+                if way == "a team":
+                    await app.run(task=question)
+                    continue
+                heard: list[Any] = [question]
+                for each in members:
+                    done = await each.run(task=heard)
+                    heard = [TextMessage(content=done.messages[-1].content, source=each.name)]
+    brought_in = 0
+    for body in wire.bodies:
+        is_ann = "You are ann." in str(body["messages"][0])
+        texts = [str(each["content"]) for each in body["messages"]]
+        assert not any(("DIARY" if is_ann else "LEDGER") in each for each in texts)
+        brought_in += any(
+            ("LEDGER" if is_ann else "DIARY") in str(each["content"])
+            for each in body["messages"]
+            if each["role"] == "user"
+        )
+    assert brought_in, "its own come back"
 
 
 async def test_who_speaks_for_the_app_with_a_name_of_its_own(
