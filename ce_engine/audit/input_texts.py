@@ -68,14 +68,21 @@ class InputTexts:
     def of(self, answer: Message, at: int) -> Iterator[InputText]:
         """What went out in the turn of an answer, by the turn's place.
 
-        The app's system messages are never stored. A text that went out shortened is whole here, and one that was quoted in
-        part has the sentences that were.
+        The app's system messages are never stored: of documents that stood there it is known that the answer was given them.
+        A text that went out shortened is whole here, and one that was quoted in part has the sentences that were.
         """
-        shown = self.shown(at) or ()
+        shown, names = self.shown(at) or (), set[str]()
         for message in self.before(answer):
             if message.message_id in shown:
+                results = (message.refs or ()) if message.role is Role.TOOL else ()
+                names.update(ref.evidence_id for ref in results)
                 yield of_message(message)
-        yield from self._put_in(self.turns[at])
+        for piece in self._put_in(self.turns[at]):
+            names.add(piece.id)
+            yield piece
+        for ref in answer.refs or ():
+            if ref.evidence_id not in names and ref.evidence_id in self.document.evidences:
+                yield _of_evidence(self.document.evidences[ref.evidence_id])
         yield from (InputText(text, "rule") for text in self._rules(at))
 
     def _put_in(self, row: TurnRow) -> Iterator[InputText]:
@@ -87,7 +94,7 @@ class InputTexts:
             if message is not None:
                 piece = of_message(message)
             elif evidence is not None:
-                piece = InputText(evidence.content, "evidence", name, _is_output(evidence))
+                piece = _of_evidence(evidence)
             else:
                 continue
             if is_part and name in sentences:
@@ -115,8 +122,9 @@ def of_message(message: Message) -> InputText:
     return InputText(said_text(message), "message", message.message_id or "", is_answer(message))
 
 
-def _is_output(evidence: Evidence) -> bool:
-    return evidence.type is EvidenceType.LLM_OUTPUT
+def _of_evidence(evidence: Evidence) -> InputText:
+    is_output = evidence.type is EvidenceType.LLM_OUTPUT
+    return InputText(evidence.content, "evidence", evidence.evidence_id, is_output)
 
 
 __all__ = ["InputText", "InputTexts", "is_answer", "of_message", "said_text"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
@@ -204,6 +204,8 @@ class _Session:
         self._selectors, self._allowance = selectors, Allowance(LINEAR_S)
         self._quotations, self._noted = Quotations(document), NotedValues(document.evidences)
         self._messages = {m.message_id: m for m in session.messages if m.message_id}
+        self._turn_of = {turn.answer_message_id: turn for turn in self._turns}
+        self._stood_before: dict[str, Sequence[str]] = {}
         self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
         self._usages = {usage.model_usage_id: usage for usage in session.model_usage}
         self._ingested = {
@@ -218,7 +220,9 @@ class _Session:
         evidence_trace.quoted_by = [
             name
             for name in evidence_trace.used_by
-            if self._quotations.rests_on(self._messages[name], ref.evidence_id)
+            if self._quotations.rests_on(
+                self._messages[name], ref.evidence_id, partial(self._stood, name)
+            )
         ]
         if evidence is None:
             return evidence_trace
@@ -247,29 +251,21 @@ class _Session:
         answer rests on, there is nothing to add.
         """
         answer = self._messages[message_id]
-        own = [turn for turn in self._turns if turn.answer_message_id == message_id]
-        if not own or _is_cited(answer):
+        row = self._turn_of.get(message_id)
+        if row is None or _is_cited(answer):
             return []
-        turn_places = self._places.read_turn(own[-1])
         ref_ids = {ref.evidence_id for ref in answer.refs or ()}
-        stood = [
-            ref.evidence_id
-            for begin, end, fate in (self._places.pieces(*turn_places) if turn_places else ())
-            if fate in AS_MESSAGES
-            for name in self._places.ids[begin:end]
-            for ref in self._messages[name].refs or ()
-            if ref.evidence_id not in ref_ids
-        ]
+        stood = [name for name in self._stood(message_id) if name not in ref_ids]
         noted = {
             name: self._noted.of(name, fields)
-            for name, fields in noted_fields(own[-1].report).items()
+            for name, fields in noted_fields(row.report).items()
             if name not in ref_ids
         }
         newest = dict.fromkeys([*noted, *reversed(stood)])
         quoted = [
             name
             for name in newest
-            if self._quotations.quotes(answer, name, None if name in stood else noted[name])
+            if self._quotes(answer, name, None if name in stood else noted[name])
         ]
         names = [*quoted, *(name for name in newest if name not in quoted)][:MAX_REFS]
         traces = [self.way_back(Ref(evidence_id=name)) for name in names]
@@ -279,6 +275,31 @@ class _Session:
                 [message_id] if evidence_trace.ref.evidence_id in quoted else []
             )
         return traces
+
+    def _stood(self, answer_id: str) -> Sequence[str]:
+        """The evidence of the tool results that stood as messages in the last call of an answer."""
+        if answer_id not in self._stood_before:
+            row = self._turn_of.get(answer_id)
+            turn_places = self._places.read_turn(row) if row is not None else None
+            self._stood_before[answer_id] = [
+                ref.evidence_id
+                for begin, end, fate in (self._places.pieces(*turn_places) if turn_places else ())
+                if fate in AS_MESSAGES
+                for name in self._places.ids[begin:end]
+                for ref in self._messages[name].refs or ()
+            ]
+        return self._stood_before[answer_id]
+
+    def _quotes(self, answer: Message, name: str, texts: Sequence[str] | None = None) -> bool:
+        """Whether an answer quotes what it does not refer to."""
+        shown = [
+            *(ref.evidence_id for ref in answer.refs or ()),
+            *self._stood(answer.message_id or ""),
+        ]
+        quotations = self._quotations
+        return quotations.quotes(answer, name, texts) and not quotations.is_outdone(
+            answer, name, shown
+        )
 
     def asked_for(self, message_id: str) -> list[ToolCall]:
         """The runs of the tools that a message asks for."""
@@ -333,7 +354,7 @@ class _Session:
                 if answer is None or name in evidence_trace.used_by or _is_cited(answer):
                     continue
                 evidence_trace.used_by.append(name)
-                if self._quotations.quotes(answer, evidence_trace.ref.evidence_id):
+                if self._quotes(answer, evidence_trace.ref.evidence_id):
                     evidence_trace.quoted_by.append(name)
 
     @cached_property

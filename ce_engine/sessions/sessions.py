@@ -198,7 +198,8 @@ class Sessions:
         It is fresh from the store where that answers; else what is remembered; else empty, and then
         only the host's own list is known (the ladder of decision 10). `as_known` takes what is
         remembered without asking: the end of a turn needs no more than its beginning knew. Where
-        nothing is, the turn's session was deleted, and the view is empty.
+        nothing is, the turn's session was deleted, and the view is empty. So it is where the store says
+        that the session is another one since, and does not give it: what is remembered may be deleted.
         """
         view = self._views.get(scope)
         if view is not None:
@@ -207,13 +208,18 @@ class Sessions:
                 return view, []
         elif as_known and scope.key not in self._replaced:
             return self.fresh(scope, ephemeral=scope.key in self._ephemeral), []
+        old = view
         try:
-            if view is None or not await self._is_current(view):
-                view = self._put(await self._build(scope, ephemeral=ephemeral), view)
+            if old is None or not await self._is_current(old):
+                view = None
+                view = self._put(await self._build(scope, ephemeral=ephemeral), old)
         except StoreUnavailableError as error:
             if view is None:
-                view = self._put(self.fresh(scope, ephemeral=ephemeral), None)
+                if old is not None:
+                    self._forget_words()
+                view = self._put(self.fresh(scope, ephemeral=ephemeral), old)
             return view, [error.code]
+        assert view is not None
         return view, []
 
     async def _build(self, scope: Scope, *, ephemeral: bool) -> SessionView:

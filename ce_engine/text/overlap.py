@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ce_engine.schema.document import Message, SessionDocument
-from ce_engine.schema.enums import Role
+from ce_engine.schema.document import Evidence, Message, SessionDocument
+from ce_engine.schema.enums import EvidenceType, Role
 from ce_engine.text.written_dates import FULL_DATE, NO_YEAR, dated
 
 
@@ -211,6 +211,17 @@ def quotes(answer: Words, source: Words, question: Words = NOTHING) -> bool:
     )
 
 
+def quoted_words(answer: Words, source: Words, question: Words = NOTHING) -> frozenset[int]:
+    """The places of the words of an answer that stand in runs in which it quotes a source."""
+    answer, source = answer.with_years_of(source), source.with_years_of(answer)
+    question = question.with_years_of(source)
+    places = set[int]()
+    for start, run in enumerate(_runs(answer.all, _weighing(question))):
+        if run in source.line and run not in question.line:
+            places.update(range(start, start + len(run.split())))
+    return frozenset(places)
+
+
 def _is_new(part: Words, question: Words) -> bool:
     return part.line not in question.line and not {*part.all} <= {*question.all}
 
@@ -256,15 +267,51 @@ class Quotations:
         self._document = document
         self._words: dict[str, Words] = {}
         self._newest: tuple[Message, Words, Words] | None = None
+        self._quoted: tuple[Message, dict[str, frozenset[int]]] | None = None
 
-    def rests_on(self, message: Message, evidence_id: str) -> bool:
-        """Whether this answer quotes the evidence, names it, or was said by the app to rest on it."""
+    def rests_on(
+        self, message: Message, evidence_id: str, others: Callable[[], Sequence[str]] = tuple
+    ) -> bool:
+        """Whether this answer quotes the evidence, names it, or was said by the app to rest on it.
+
+        Args:
+            message: the answer.
+            evidence_id: of evidence that it refers to.
+            others: what was shown beside what it refers to (`is_outdone`).
+        """
         if message.role is not Role.ASSISTANT or not message.refs:
             return False
         for ref in message.refs:
             if ref.evidence_id == evidence_id and (ref.cited or ref.selector):
                 return True
-        return self.quotes(message, evidence_id)
+        if not self.quotes(message, evidence_id):
+            return False
+        shown = [*(ref.evidence_id for ref in message.refs), *others()]
+        return not self.is_outdone(message, evidence_id, shown)
+
+    def is_outdone(self, message: Message, evidence_id: str, others: Iterable[str]) -> bool:
+        """Whether another source has all words that this one has of an answer, and more: two orders of one product have its name.
+
+        Args:
+            message: the answer.
+            evidence_id: of a source.
+            others: ids of evidence that was shown as well; what the model said itself outdoes nothing.
+        """
+        own = self._quoted_words(message, evidence_id)
+        return bool(own) and any(own < self._quoted_words(message, other) for other in others)
+
+    def _quoted_words(self, message: Message, evidence_id: str) -> frozenset[int]:
+        """The places of an answer's words that a source has."""
+        if self._quoted is None or self._quoted[0] is not message:
+            self._quoted = message, {}
+        places = self._quoted[1].get(evidence_id)
+        if places is None:
+            evidence = self._document.evidences.get(evidence_id)
+            places = frozenset()
+            if evidence is not None and evidence.type is not EvidenceType.LLM_OUTPUT:
+                places = quoted_words(*self._compared(message, evidence))
+            self._quoted[1][evidence_id] = places
+        return places
 
     def quotes(
         self, message: Message, evidence_id: str, texts: Sequence[str] | None = None
@@ -282,16 +329,19 @@ class Quotations:
         names = (evidence_id, evidence.source.uri)
         if any(len(name) >= MARKER_CHARS and name in message.content for name in names):
             return True
-        if evidence_id not in self._words:
-            self._words[evidence_id] = Words.of(evidence.content)
-        sources = (
-            [self._words[evidence_id]] if texts is None else [Words.of(text) for text in texts]
-        )
+        answer, whole, question = self._compared(message, evidence)
+        sources = [whole] if texts is None else [Words.of(text) for text in texts]
+        return any(quotes(answer, source, question) for source in sources)
+
+    def _compared(self, message: Message, evidence: Evidence) -> tuple[Words, Words, Words]:
+        """The words of an answer, of evidence and of the question."""
+        name = evidence.evidence_id
+        if name not in self._words:
+            self._words[name] = Words.of(evidence.content)
         if self._newest is None or self._newest[0] is not message:
             question = Words.of(self._question(message))
             self._newest = message, Words.of(message.content), question
-        _, answer, question = self._newest
-        return any(quotes(answer, source, question) for source in sources)
+        return self._newest[1], self._words[name], self._newest[2]
 
     def _question(self, message: Message) -> str:
         """What the answer answers: the nearest message of a user above it."""

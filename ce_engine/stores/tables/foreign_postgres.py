@@ -39,7 +39,7 @@ UNION ALL SELECT name, 'has the constraint ' || k.conname::text FROM ours
     JOIN pg_catalog.pg_constraint k ON k.conrelid = ours.oid WHERE k.contype IN ('c', 'x', 't')
 UNION ALL SELECT name, 'has the index ' || x.relname::text FROM ours
     JOIN pg_catalog.pg_index i ON i.indrelid = ours.oid JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-    WHERE i.indexprs IS NOT NULL OR pg_catalog.pg_get_expr(i.indpred, ours.oid) <> '(status = ''open''::text)'
+    WHERE i.indexprs IS NOT NULL OR pg_catalog.replace(pg_catalog.pg_get_expr(i.indpred, ours.oid), '"'::text, ''::text) <> '(status = ''open''::text)'
 UNION ALL SELECT name, 'has the column ' || a.attname::text FROM ours
     JOIN pg_catalog.pg_attribute a ON a.attrelid = ours.oid AND a.attnum > 0 AND NOT a.attisdropped
     JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
@@ -48,7 +48,7 @@ UNION ALL SELECT name, 'has the column ' || a.attname::text FROM ours
         OR l.collnamespace <> 'pg_catalog'::regnamespace::oid
 UNION ALL SELECT name, 'computes ' || pg_catalog.pg_get_expr(d.adbin, ours.oid) FROM ours
     JOIN pg_catalog.pg_attrdef d ON d.adrelid = ours.oid
-    WHERE pg_catalog.pg_get_expr(d.adbin, ours.oid) !~ '^nextval[(]''[^'']*ce_[a-z_]+_seq''::regclass[)]$'
+    WHERE pg_catalog.replace(pg_catalog.pg_get_expr(d.adbin, ours.oid), '"'::text, ''::text) !~ '^nextval[(]''[^'']*ce_[a-z_]+_seq''::regclass[)]$'
 ORDER BY 1, 2
 """
 )

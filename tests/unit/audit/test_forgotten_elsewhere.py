@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from time import sleep
 
 import pytest
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine import (
+    BudgetConfig,
+    Message,
+    Role,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+)
 from ce_engine.testing.host import HostApp
-from tests.hosts.cli_host import process
+from tests.hosts.cli_host import ce, process
 from tests.unit.audit.test_forgotten_words import SCOPE, Word, holders, talk
 
 
@@ -55,3 +66,44 @@ def test_the_next_call_of_a_session_forgets_what_another_process_deleted(tmp_pat
     assert sorted(set(holders())) == []
     for engine in engines:
         engine.sync.close()
+
+
+@pytest.mark.req("A-30")
+def test_what_is_deleted_is_used_no_more_though_the_store_is_locked_just_then(
+    tmp_path: Path,
+) -> None:
+    """As by the deletion's own vacuum: the session cannot be begun anew, and nothing is known of it."""
+    url = f"sqlite:///{tmp_path}/ce.db"
+    engine = create_context_engine(url)
+    scope = Scope(session_id="s", user_id="ann")
+
+    def prompt(question: str) -> str:
+        prepared = engine.sync.prepare_turn(scope, [Message(role=Role.USER, content=question)])
+        parts = prepared.assembled_input.parts
+        engine.sync.commit_assistant_message(
+            scope,
+            Message(role=Role.ASSISTANT, content="Well."),
+            turn_id=prepared.report.turn_id,
+        )
+        return "".join(str(part.content) for part in parts)
+
+    prompt("The gate code is OLDWORD.")
+    assert "OLDWORD" in prompt("What is the gate code?")
+    assert engine.sync.flush()
+    done = ce("delete", "--user", "ann", "--yes", "--store", url)
+    assert done.exit_code == 0, done.stderr
+    with closing(sqlite3.connect(tmp_path / "ce.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert "OLDWORD" not in prompt("What is the gate code?")
+        assert "OLDWORD" not in prompt("And now?")
+    sleep(engine.config.store.breaker_s + 0.5)
+    assert "OLDWORD" not in prompt("What do you know of the NEWWORD?")
+    assert engine.sync.flush(10)
+    engine.sync.close()
+    again = create_context_engine(url)
+    document = again.sync.get_session(scope)
+    again.sync.close()
+    assert document is not None
+    said = [message.content for message in document.session.messages]
+    assert "What do you know of the NEWWORD?" in said
+    assert not any("OLDWORD" in each for each in said)

@@ -87,6 +87,36 @@ async def test_an_answer_is_linked_with_the_result_that_it_quotes(engine: Contex
     )  # it was before the model, and is said to have been from either end
 
 
+SOFA = "two Fjordheim sofas in moss green linen"
+ORDERS = (
+    f"Order SO-52010: {SOFA}, on a van on Monday, for Klara Brandt in Jena.",
+    f"Order SO-52108: {SOFA}, lifted by crane on Friday, for Otto Lindner in Gera.",
+)
+
+
+async def test_two_orders_of_one_product_are_told_apart(engine: ContextEngine) -> None:
+    """The name of the product stands in both; what else the answer says is of one of them."""
+    app = fetched(engine)
+    for number, order in enumerate(ORDERS):
+        asking = app.prepare(user(f"Look order {number} up."))
+        app.commit(asking, tool_calls((f"order_{number}", "get_order", {"number": number})))
+        app.commit(
+            app.prepare(tool_result(f"order_{number}", order), new_request=False), assistant("Yes.")
+        )
+    app.ask("And the second?", f"It has {SOFA}, lifted by crane on Friday.")
+    answer = await newest_answer(engine)
+    first, second = [await evidence_of(engine, text) for text in ORDERS]
+    trace = await engine.trace(SCOPE, answer)
+    assert {each.ref.evidence_id: each.quoted_by for each in trace.evidence}[first] == []
+    assert {each.ref.evidence_id: each.quoted_by for each in trace.evidence}[second] == [answer]
+    assert (await engine.trace(SCOPE, first)).evidence[0].quoted_by == []
+    assert (await engine.trace(SCOPE, second)).evidence[0].quoted_by == [answer]
+    app.ask("What did both order?", f"Both have {SOFA}.")
+    both = await newest_answer(engine)
+    for name in (first, second):
+        assert both in (await engine.trace(SCOPE, name)).evidence[0].quoted_by
+
+
 async def test_what_was_left_out_of_the_call_is_no_source_of_its_answer(
     engine: ContextEngine,
 ) -> None:

@@ -200,6 +200,13 @@ def test_a_table_that_stays_locked_says_nothing_of_what_is_stored(
     assert "locked" in done.stderr
 
 
+def test_a_role_that_quotes_all_names_reads_the_same(url: str) -> None:
+    path = make_url(url)
+    options = f"{path.query['options']} -cquote_all_identifiers=on"
+    quoting = path.update_query_dict({"options": options})
+    assert status(quoting.render_as_string(hide_password=False)) == ("intact", "")
+
+
 def test_tables_of_others_beside_ours_are_theirs(url: str) -> None:
     with postgres_server.connected(url) as connection:
         connection.execute("CREATE TABLE orders (id int PRIMARY KEY, n int CHECK (n > 0))")

@@ -12,6 +12,8 @@ from ce_engine import (
     CharBasedEstimator,
     ContextEngine,
     MemoryStore,
+    Retrieval,
+    RetrievedDoc,
     Role,
     create_context_engine,
 )
@@ -35,6 +37,7 @@ from ce_engine.audit.places.whereabouts import (
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
+from ce_engine.testing.host import assistant, user
 from tests.hosts.ward_host import CHART, RECORD, SCOPE, Ward, config, small_talk, ward_of
 
 
@@ -309,6 +312,17 @@ def test_chinese_numbers_are_shown_with_what_stands_beside_them(engine: ContextE
     assert [*found] == ["3500", "HT-2027-18", "2027-03-31"]
     assert "押金3500元" in found["3500"][1]
     assert "合同编号 HT-2027-18" in found["HT-2027-18"][1]
+
+
+def test_a_document_in_the_apps_own_prompt_was_there(engine: ContextEngine) -> None:
+    """System messages are never stored; what was found for the call is known to have been given."""
+    ward = Ward(engine)
+    found = Retrieval("search", "waiting", [RetrievedDoc("Demurrage of 62 euros an hour is owed.")])
+    engine.sync.record_retrieval(SCOPE, found, request_id="request-1")
+    prepared = ward.app.prepare(user("What is owed for waiting?"))
+    ward.app.commit(prepared, assistant("62 euros an hour, and 15 more at night."))
+    assert unsupported(ward, 1) == {"15": ""}
+    assert places(ward, 1)["62"][0] == "evidence"
 
 
 LETTER = (
