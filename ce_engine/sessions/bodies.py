@@ -76,14 +76,15 @@ class OwnList:
         else:
             pairs = zip(old_places, places, strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        return next(
-            (
-                at
-                for at, text in sorted(self.texts.items())
-                if at < same and hash(messages[at].message.content) != text
-            ),
-            same,
-        )
+        return next((at for at in range(same) if self._differs(messages[at], at)), same)
+
+    def _differs(self, message: HostMessage, at: int) -> bool:
+        """Whether a message says something else than the one before, or is counted otherwise: a name was put to it."""
+        text, counted = self.texts.get(at), message.counted
+        if text is not None and hash(message.message.content) != text:
+            return True
+        before = self.sums[at - 1] if at else 0
+        return counted is not None and counted[1] != self.sums[at] - before
 
 
 @dataclass(slots=True)

@@ -14,9 +14,12 @@ import pytest
 from rich.cells import cell_len
 
 from ce_engine import (
+    Author,
     BudgetConfig,
     ContextEngine,
+    HostMessage,
     Message,
+    Origin,
     Role,
     RuntimeConfig,
     Scope,
@@ -117,6 +120,26 @@ def test_who_leaves_the_history_to_us_has_no_cost_without_us(
     text = " ".join(ce("report", "s", "--store", url).stdout.split())
     assert "calls with nothing to stand beside: the app leaves their history to us" in text
     assert "nobody can say" in ce("report", "s", "--store", url, "--turn", "4").stdout
+
+
+def test_what_a_framework_writes_otherwise_next_time_is_lost_without_us_as_well(
+    engine: ContextEngine,
+) -> None:
+    """Semantic Kernel (1.45) gives an answer its agent's name once the next question is asked; beside rules, too."""
+    scope = Scope(session_id="s")
+    engine.sync.constraints.create(scope, "Answer in one sentence.")
+    app = HostApp(engine, scope, [system("You help. " * 30)])
+    app.ask("How many red lamps are there?", "Forty-two red lamps are there.")
+    app.ask("And how many blue ones?", "Seven.")
+    first = app.messages[2].message
+    named = first.model_copy(update={"author": Author(kind="agent", id="keeper")})
+    app.messages[2] = HostMessage(named, Origin.ANSWER)
+    report = app.ask("And chairs?", "Four.").report
+    assert report.inserted
+    assert report.prefix_broken_by == "app"
+    assert report.untouched is not None
+    assert 0 < (report.untouched.prefix or 0) <= (report.prefix_tokens_unchanged or 0)
+    assert (report.prefix_tokens_unchanged or 0) < report.token_used
 
 
 def test_a_chain_in_between_ends_no_cached_prefix_of_an_agent(
