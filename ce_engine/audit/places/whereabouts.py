@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
@@ -26,12 +27,16 @@ from ce_engine.schema.rows import TurnRow
 QUOTED_REST = "quoted_rest"
 """Of a text in which something is looked for: other sentences of it were quoted, and not those that have it."""
 
+FOUND = "found"
+"""Of a document that was found for a turn's call: the app may have put it into its own prompt, which is never stored."""
+
 FATES = {
     SENT: "as a message",
     SHORTENED: "shortened",
     QUOTED: "quoted",
     QUOTED_PART: "quoted in part",
     QUOTED_REST: "quoted in part, without it",
+    FOUND: "found for the call",
     LEFT_OUT: "left out",
 }
 """What may become of a message in a turn, in words."""
@@ -113,17 +118,28 @@ def evidence_whereabouts(
     }
     by_message = whereabouts(results, document, turns)
     by_evidence = {results[name]: where for name, where in by_message.items()}
-    return _put_in(evidence_ids - by_evidence.keys(), turns) | by_evidence
+    rest = evidence_ids - by_evidence.keys()
+    shown_to = {
+        message.message_id or "": rest.intersection(ref.evidence_id for ref in message.refs)
+        for message in document.session.messages
+        if message.role is Role.ASSISTANT and message.refs
+    }
+    return _put_in(rest, turns, shown_to) | by_evidence
 
 
-def _put_in(evidence_ids: frozenset[str], turns: Sequence[TurnRow]) -> dict[str, Whereabouts]:
-    """The turns in which evidence that is no message stands in what was put in."""
+def _put_in(
+    evidence_ids: frozenset[str],
+    turns: Sequence[TurnRow],
+    shown_to: Mapping[str, AbstractSet[str]],
+) -> dict[str, Whereabouts]:
+    """The turns in which evidence that is no message stands in what was put in, or was found for the call (`shown_to`, by answers)."""
     stretches, after = dict[str, dict[str, list[tuple[int, int]]]](), PinsAfter(turns)
     for number, row in enumerate(turns, start=1):
-        names = evidence_ids.intersection(row.report.get("injected_evidence_ids", ()))
-        pieces = quoted_pieces(row, after.of(row)) if names else {}
-        for name in names:
-            fate = QUOTED_PART if pieces.get(name) else QUOTED
+        quoted = evidence_ids.intersection(row.report.get("injected_evidence_ids", ()))
+        pieces = quoted_pieces(row, after.of(row)) if quoted else {}
+        for name in quoted | shown_to.get(row.answer_message_id or "", frozenset()):
+            of_quoted = QUOTED_PART if pieces.get(name) else QUOTED
+            fate = of_quoted if name in quoted else FOUND
             spans = stretches.setdefault(name, {}).setdefault(fate, [])
             goes_on = bool(spans) and spans[-1][1] == number - 1
             first = spans.pop()[0] if goes_on else number

@@ -26,10 +26,13 @@ from ce_engine.audit.places.message_places import MessagePlaces
 from ce_engine.audit.places.quoted_words import with_words
 from ce_engine.audit.places.recorded_choice import recorded_choice, recorded_fates
 from ce_engine.audit.places.whereabouts import (
+    FOUND,
     QUOTED,
     QUOTED_PART,
     QUOTED_REST,
     SENT,
+    Stay,
+    evidence_whereabouts,
     fate_in,
     stretches_of,
     whereabouts,
@@ -318,11 +321,14 @@ def test_a_document_in_the_apps_own_prompt_was_there(engine: ContextEngine) -> N
     """System messages are never stored; what was found for the call is known to have been given."""
     ward = Ward(engine)
     found = Retrieval("search", "waiting", [RetrievedDoc("Demurrage of 62 euros an hour is owed.")])
-    engine.sync.record_retrieval(SCOPE, found, request_id="request-1")
+    [name] = engine.sync.record_retrieval(SCOPE, found, request_id="request-1")
     prepared = ward.app.prepare(user("What is owed for waiting?"))
     ward.app.commit(prepared, assistant("62 euros an hour, and 15 more at night."))
     assert unsupported(ward, 1) == {"15": ""}
     assert places(ward, 1)["62"][0] == "evidence"
+    ward.ask("Thanks.", "You are welcome.")
+    where = evidence_whereabouts([name], *ward.stored())
+    assert where[name].stays == (Stay(FOUND, ((1, 1),)),)
 
 
 LETTER = (
