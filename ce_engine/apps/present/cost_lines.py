@@ -342,7 +342,7 @@ def turn_lines(spent: SessionCosts, place: int, say: Say = ENGLISH) -> Iterator[
     usage = _usage(spent, place, say)
     if usage:
         yield say("as told"), usage
-    yield say("cost of input"), f"{sent_text}{say(': ')}{_sent_words(call, least, say)}"
+    yield say("input cost"), f"{sent_text}{say(': ')}{_sent_words(call, least, say)}"
     if cost.untouched is None:
         yield say("without us"), say("nobody can say: the app leaves its history to us")
     else:
@@ -402,8 +402,12 @@ def _made_of(call: CallRecord, tokens: int, prefix: int | None, least: int, say:
     """Tokens, how many of them are as before, and whether the call's provider counts fewer than the `least` it caches."""
     if prefix is None:
         return say("{tokens} tokens, with none before it to begin like", tokens=tokens)
-    is_few = 0 < as_told(call, prefix) < least
-    few = say(", too few to be cached (from {least} on)", least=least) if is_few else ""
+    by_provider = as_told(call, prefix)
+    few = ""
+    if 0 < by_provider < least:
+        few = say(", too few to be cached (from {least} on)", least=least)
+        if prefix >= least:
+            few = say(", about {told} as the provider counts", told=by_provider) + few
     return say(
         "{tokens} tokens, of which {prefix} are the same as before{few}",
         tokens=tokens,

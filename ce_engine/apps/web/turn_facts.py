@@ -12,6 +12,7 @@ from ce_engine.apps.present.rules_out import RULE_CHANGES, RuleOut, rule_changes
 from ce_engine.apps.present.session_search import origin
 from ce_engine.apps.present.turn_changes import TITLES, turn_changes
 from ce_engine.apps.present.turn_view import Row
+from ce_engine.apps.present.turns import BROKEN
 from ce_engine.apps.present.vocabulary import speaker
 from ce_engine.apps.web.stored_turn import StoredTurn
 from ce_engine.audit.input_texts import InputText, InputTexts
@@ -22,6 +23,8 @@ from ce_engine.audit.stale_results import NewerResult, stale_results
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.schema.document import Message
 
+
+NEVER_STORED = "System messages are never stored: what it says is not known."
 
 MOST_CHANGES = 12
 """Messages of one kind of change that are named."""
@@ -82,7 +85,9 @@ def _changes(
     evidences = record.document.evidences
     now, then = (note_lines(record.turns[at].report, evidences) for at in (record.at, before))
     lost = say("The text is not there any more.")
+    broken_by = record.report.prefix_broken_by if record.report else ""
     text_changes = (
+        (say(BROKEN["system"]), [say(NEVER_STORED)] if broken_by == "system" else []),
         *(
             (say(RULE_CHANGES[kind]), [text or lost for text in texts])
             for kind, texts in rule_changes(rules, record.at + 1, before + 1).items()

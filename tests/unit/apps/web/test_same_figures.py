@@ -74,7 +74,9 @@ def test_the_page_of_the_session_has_them(url: str) -> None:
     assert sent == f"{SENT:,}"
     assert told[f"tokens saved: {WITHOUT:,} without us"] == SAVED
     assert told["begins like the call before, and may be cached"] == SHARE
-    assert told[f"cost of inputs: {COST_WITHOUT:,} without us"] == f"{COST:,} units"
+    assert (
+        told[f"cost of inputs by our own count: {COST_WITHOUT:,} without us"] == f"{COST:,} units"
+    )
     assert told["effect on cost"] == f"-{LESS}"
 
 

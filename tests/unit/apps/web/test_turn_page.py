@@ -127,7 +127,7 @@ def test_neighbours_left_out_are_folded_and_searched_all_the_same(pages: TestCli
 
 def test_the_cost_stands_beside_that_without_us(pages: TestClient) -> None:
     terms = texts(page_of(pages, 16), "dt")
-    assert {"cost of input", "without us", "prefix", "messages"} <= set(terms)
+    assert {"input cost", "without us", "prefix", "messages"} <= set(terms)
 
 
 def test_turns_are_found_by_number_and_by_the_start_of_their_id(pages: TestClient) -> None:

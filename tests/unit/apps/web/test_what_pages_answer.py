@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from ce_engine import RuntimeConfig, StoreConfig, create_context_engine, open_store
+from ce_engine import RuntimeConfig, Scope, StoreConfig, create_context_engine, open_store
 from ce_engine.apps.present.language import ENGLISH
 from ce_engine.apps.present.reasons import Reasons
 from ce_engine.apps.present.turn_changes import turn_changes
@@ -28,6 +28,7 @@ from ce_engine.schema.enums import Role
 from ce_engine.schema.replay import PassedOver, RoomTaken
 from ce_engine.schema.report import RecallReport, Report
 from ce_engine.schema.rows import PutTurn
+from ce_engine.testing.host import HostApp, system
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
 from tests.hosts.ward_host import SCOPE, Ward, small_talk, ward_of
@@ -292,6 +293,22 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     # It is of all messages, whatever is looked for.
     found = page_of(pages, moved, find="kennel").split('id="changes"')[1].split("</section>")[0]
     assert texts(found, "summary") == texts(card, "summary")
+
+
+def test_a_turn_says_that_the_apps_own_prompt_changed(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    app = HostApp(engine, Scope(session_id="s"), [system("You help, by the manual of June.")])
+    app.ask("How many?", "Four.")
+    app.messages[0] = system("You help, by the manual of July.")
+    app.ask("And now?", "Five.")
+    app.ask("And then?", "Six.")
+    engine.sync.close()
+    with visit(found) as client:
+        pages = [client.get(turn_url("", "s", n)).text for n in (2, 3)]
+    cards = [plain(html.split('id="changes"')[-1].split("</section>")[0]) for html in pages]
+    words = "the app's own system message changed"
+    assert [words in card for card in cards] == [True, False]
 
 
 def test_each_question_has_its_sums(ward: Ward, pages: TestClient) -> None:
