@@ -150,7 +150,7 @@ _CODES = {
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
-    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; none of them was left out for it",
+    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; none of them was left out because of that",
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
     "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",

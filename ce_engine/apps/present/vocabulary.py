@@ -24,7 +24,7 @@ WORDS = {
     "not_found": "not found",
     "prefer_tool_over_rag": "the tool counts more than the document",
     "prefer_latest_by_at": "the newer one counts",
-    "keep_both_and_warn": "none of them was left out for it",
+    "keep_both_and_warn": "none of them was left out because of that",
     "framework": "rule",
     "experience": "memory",
     "knowledge": "document",

@@ -166,7 +166,7 @@ def test_conflicts_stand_side_by_side(engine: ContextEngine) -> None:
     html = _look(engine, "/turn", {"turn": "1"}, scope)
     assert "Sources disagree" in html
     assert {"handbook", "wiki"} <= set(texts(html, "h3"))
-    assert "none of them was left out for it; a note names what each of them says" in html
+    assert "none of them was left out because of that; a note names what each of them says" in html
     assert {f"{n} · went out quoted, whole or in part" for n in (100, 250)} <= set(texts(html, "p"))
     evidence = found.report.conflicts[0].evidence_ids[0]
     assert "Sources disagree" in _look(engine, "/evidence", {"evidence": evidence}, scope)
