@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/9"
+VERSION = "patterns/10"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {

@@ -60,12 +60,14 @@ _NAMED = {"nbsp": " ", "ensp": " ", "emsp": " ", "thinsp": " ", "hyphen": "-", "
 }  # fmt: skip
 """A page's names of signs that stand in what is looked for, or hide in it."""
 _AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
+_AMPERSAND = r"(?:&|(?<!\\)\\++u0026)(?:amp;){0,2}+"  # Go's JSON writes `\u0026`; a page in a page `&amp;`
 _HIDDEN = re.compile(
-    r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})"
-    r"|&#(?:0*+(?P<code>[0-9]{2,6})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{2,5})(?![0-9a-fA-F]));?"
-    rf"|&(?P<name>{'|'.join(_NAMED)});|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>{_AT})"
+    rf"{_AMPERSAND}(?:#(?:0*+(?P<code>[0-9]{{2,6}})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{{2,5}})(?![0-9a-fA-F]));?"
+    rf"|(?P<name>{'|'.join(_NAMED)});)"
+    r"|(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})"
+    rf"|(?P<deep>(?<!\\)\\++ (?=\"))|(?P<at>{_AT})"
 )
-_HINTS = ("\\u", '\\ "', "&#", "%40", "%2540", *(f"&{name};" for name in _NAMED))
+_HINTS = ("\\u", '\\ "', "&#", "&amp;", "%40", "%2540", *(f"&{name};" for name in _NAMED))
 """Without one of them there is nothing to look for in ASCII."""
 _SHORT_ESCAPES = (("\\n", "\n\n"), ("\\r", "\n\n"), ("\\t", "  "), ('\\"', ' "'), ("\\/", " /"))
 

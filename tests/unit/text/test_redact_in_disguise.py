@@ -217,6 +217,11 @@ def test_spaces_of_typesetters_group_digits_too(space: str) -> None:
         ("&#23494;&#30721;：hunter2zzz9!", "&#23494;&#30721;：[PASSWORD_1]"),
         ("password&colon; hunter2zzz9!", "password&colon; [PASSWORD_1]"),
         (r'{"a":"{\"b\":\"ann\\u0040example.com\"}"}', r'{"a":"{\"b\":\"[EMAIL_1]\"}"}'),
+        (r'{"a":"ann\u0026#64;example.com"}', r'{"a":"[EMAIL_1]"}'),
+        (r'{"a":"{\"b\":\"ann\\u0026commat;example.com\"}"}', r'{"a":"{\"b\":\"[EMAIL_1]\"}"}'),
+        (r'{"a":"call \u0026#49;3912345678"}', r'{"a":"call [PHONE_1]"}'),
+        ("a page in a page: ann&amp;#64;example.com", "a page in a page: [EMAIL_1]"),
+        ("ann&amp;amp;#x40;example.com", "[EMAIL_1]"),
         ("𝐚𝐧𝐧@𝐞𝐱𝐚𝐦𝐩𝐥𝐞.𝐜𝐨𝐦", "[EMAIL_1]"),
     ],
 )
