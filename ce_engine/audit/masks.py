@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ce_engine.audit.places.quoted_words import QuotedWords
 from ce_engine.audit.places.whereabouts import (
-    LEFT_OUT,
-    QUOTED_REST,
     evidence_whereabouts,
     stretches_of,
+    turns_sent,
     whereabouts,
 )
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.text.redaction.placeholders import PLACEHOLDER
-
-
-_NOT_SENT = frozenset({LEFT_OUT, QUOTED_REST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +71,10 @@ def masks(
     quoted, found = QuotedWords(document, turns), list[Mask]()
     for mask, text_ids in chosen.items():
         own = {name: where[name] for name in text_ids if name in where}
-        stays = [s for each in quoted.tell_apart(own, mask).values() for s in each.stays]
-        sent = [x for stay in stays if stay.fate not in _NOT_SENT for x in stay.stretches]
+        sent = turns_sent(quoted.tell_apart(own, mask).values())
         said = {answers[name] for name in text_ids if name in answers}
-        found.append(Mask(mask, _joined(sent), stretches_of(said)))
+        found.append(Mask(mask, sent, stretches_of(said)))
     return found, len(ids_of) - len(chosen)
-
-
-def _joined(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Stretches of turns without those inside others, and with those that touch as one."""
-    joined: list[tuple[int, int]] = []
-    for first, last in sorted(set(stretches)):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-        else:
-            joined.append((first, last))
-    return joined
 
 
 def _arguments(message: Message) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+from unicodedata import normalize
 
 from ce_engine.apps.present.links import arguments
 from ce_engine.apps.present.rules_out import RuleOut
 from ce_engine.schema.document import Evidence, Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
+from ce_engine.text.written_numbers import WrittenNumber, written_numbers
 
 
 MOST = 50
@@ -75,28 +79,24 @@ def search(
 ) -> Hits:
     """Look for a text in rules that went out, all messages, the tools that they ask for, and evidence.
 
-    Whatever the case of its letters is.
+    Whatever the case of its letters is, and a number or a date however it is written.
     """
-    needle, hits = text.casefold(), list[Hit]()
+    needle, hits = _Needle.of(text), list[Hit]()
     first = _first_turns(document, turns)
     for rule in rules:
         # Found is what went out: no text of a rule that was changed after its last call.
         for content, numbers in rule.turns_by_text.items():
-            if (place := _best((content,), needle)) is not None:
+            if (place := needle.best((content,))) is not None:
                 turn = {rule.id: numbers[0]}
-                hits.append(_hit("rule", rule.id, "", [place], len(text), turn))
+                hits.append(_hit("rule", rule.id, "", [place], turn))
     for message in document.session.messages:
         if message.message_id and (places := _places(message, needle)):
-            hits.append(
-                _hit("message", message.message_id, origin(message), places, len(text), first)
-            )
+            hits.append(_hit("message", message.message_id, origin(message), places, first))
     for evidence in document.evidences.values():
         source = evidence.source
         names = (source.name, source.uri, *_titles(evidence.metadata))
-        if (place := _best((evidence.content, *filter(None, names)), needle)) is not None:
-            hits.append(
-                _hit("evidence", evidence.evidence_id, origin(evidence), [place], len(text), first)
-            )
+        if (place := needle.best((evidence.content, *filter(None, names)))) is not None:
+            hits.append(_hit("evidence", evidence.evidence_id, origin(evidence), [place], first))
     return Hits.of(hits)
 
 
@@ -153,22 +153,59 @@ def _asking_turns(document: SessionDocument, turns: Sequence[TurnRow]) -> dict[s
     }
 
 
-Place = tuple[str, int, bool]
-"""A text, where in it something stands, and whether as a word."""
+class Place(NamedTuple):
+    """A text, where in it something stands, how long that is there, and whether it is a word."""
+
+    text: str
+    at: int
+    length: int
+    is_word: bool
 
 
-def _best(texts: Iterable[str], needle: str) -> Place | None:
-    """The text in which something stands, where, and whether as a word: such a place before any other."""
-    first_place: Place | None = None
-    for text in texts:
-        folded = text.casefold()
-        at = folded.find(needle)
-        first_place = first_place or ((text, at, False) if at >= 0 else None)
-        while at >= 0:
-            if not (_goes_on(folded, at) or _goes_on(folded, at + len(needle))):
-                return text, at, True
-            at = folded.find(needle, at + 1)
-    return first_place
+@dataclass(frozen=True, slots=True)
+class _Needle:
+    """What is looked for: a text, whatever the case of its letters, and a number or a date however it is written."""
+
+    text: str
+    number: WrittenNumber | None = None
+    beginning: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, text: str) -> _Needle:
+        folded, written = text.casefold(), written_numbers(text)
+        if len(written) != 1 or written[0].text != text.strip() or written[0].digits < 2:
+            return cls(folded)
+        # Whichever way an amount is written, its first two digits stand first.
+        first = re.match(r"0*(\d)[.,]?(\d)", written[0].text) if not written[0].parts else None
+        beginning = re.compile(rf"{first[1]}[ ,.'’]?{first[2]}") if first else None
+        return cls(folded, written[0], beginning)
+
+    def best(self, texts: Iterable[str]) -> Place | None:
+        """The text in which it stands, where, and whether as a word: such a place before any other."""
+        first_place: Place | None = None
+        for text in texts:
+            folded = text.casefold()
+            at = folded.find(self.text)
+            if at >= 0 and first_place is None:
+                first_place = Place(text, at, len(self.text), is_word=False)
+            while at >= 0:
+                if not (_goes_on(folded, at) or _goes_on(folded, at + len(self.text))):
+                    return Place(text, at, len(self.text), is_word=True)
+                at = folded.find(self.text, at + 1)
+            if (place := self._written_otherwise(text)) is not None:
+                return place
+        return first_place
+
+    def _written_otherwise(self, text: str) -> Place | None:
+        number = self.number
+        if number is None:
+            return None
+        plain = text if text.isascii() else normalize("NFKC", text)
+        if self.beginning is not None and not self.beginning.search(plain):
+            return None
+        alike = next((n for n in written_numbers(plain) if n.forms & number.forms), None)
+        at = plain.find(alike.text) if alike is not None else -1
+        return None if alike is None or at < 0 else Place(plain, at, len(alike.text), is_word=True)
 
 
 def _goes_on(text: str, at: int) -> bool:
@@ -180,13 +217,13 @@ def _is_of_a_word(letter: str) -> bool:
     return letter.isdigit() or letter.lower() != letter.upper()
 
 
-def _places(message: Message, needle: str) -> list[Place]:
+def _places(message: Message, needle: _Needle) -> list[Place]:
     """Where something stands in what a message says and in each tool call that it asks for; else in whose result it is."""
     calls = (f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ())
     texts = [message.content, *calls]
-    places = [place for text in texts if (place := _best((text,), needle)) is not None]
+    places = [place for text in texts if (place := needle.best((text,))) is not None]
     if not places and message.role is Role.TOOL and message.author is not None:
-        place = _best((message.author.id,), needle)
+        place = needle.best((message.author.id,))
         return [place] if place is not None else []
     return places
 
@@ -196,16 +233,16 @@ def _hit(
     name: str,
     origin: str,
     places: Sequence[Place],
-    length: int,
     first: Mapping[str, int],
 ) -> Hit:
-    excerpts = [_excerpt(content, at, length) for content, at, _ in places[:MOST_EXCERPTS]]
-    is_whole = any(is_whole for _, _, is_whole in places)
+    excerpts = [*map(_excerpt, places[:MOST_EXCERPTS])]
+    is_whole = any(place.is_word for place in places)
     more = len(places) - len(excerpts)
     return Hit(kind, name, origin, excerpts, more, first.get(name), is_whole)
 
 
-def _excerpt(content: str, at: int, length: int) -> Excerpt:
+def _excerpt(place: Place) -> Excerpt:
+    content, at, length, _ = place
     # Where folding changes the length of what stands before, the place is a little off.
     begin, end = max(0, at - AROUND), at + length
     before = ("…" if begin else "") + content[begin:at]

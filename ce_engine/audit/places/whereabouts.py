@@ -41,6 +41,8 @@ FATES = {
 }
 """What may become of a message in a turn, in words."""
 
+_NOT_SENT = frozenset({LEFT_OUT, QUOTED_REST})
+
 LEFT = frozenset({LEFT_OUT, QUOTED, QUOTED_PART, QUOTED_REST})
 """The fates of what goes out as no message of its own."""
 
@@ -258,6 +260,18 @@ class _History:
         return parts
 
 
+def turns_sent(texts: Iterable[Whereabouts]) -> list[tuple[int, int]]:
+    """The turns in which any of some texts went out, whole or with what is looked for, in stretches."""
+    stays = (stay for text in texts for stay in text.stays if stay.fate not in _NOT_SENT)
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted({stretch for stay in stays for stretch in stay.stretches}):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
 def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
     """Turns that follow one another, each stretch from its first to its last."""
     stretches: list[tuple[int, int]] = []
@@ -286,6 +300,7 @@ def _side_by_side(
 
 __all__ = [
     "FATES",
+    "FOUND",
     "LEFT_OUT",
     "QUOTED",
     "QUOTED_PART",
@@ -299,5 +314,6 @@ __all__ = [
     "evidence_whereabouts",
     "fate_in",
     "stretches_of",
+    "turns_sent",
     "whereabouts",
 ]

@@ -60,7 +60,9 @@ _NAMED = {"nbsp": " ", "ensp": " ", "emsp": " ", "thinsp": " ", "hyphen": "-", "
 }  # fmt: skip
 """A page's names of signs that stand in what is looked for, or hide in it."""
 _AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
-_AMPERSAND = r"(?:&|(?<!\\)\\++u0026)(?:amp;){0,2}+"  # Go's JSON writes `\u0026`; a page in a page `&amp;`
+_AMPERSAND = (
+    r"(?:&|(?<!\\)\\++u0026)(?:amp;){0,2}+"  # Go's JSON writes `\u0026`; a page in a page `&amp;`
+)
 _HIDDEN = re.compile(
     rf"{_AMPERSAND}(?:#(?:0*+(?P<code>[0-9]{{2,6}})(?![0-9])|[xX]0*+(?P<hex>[0-9a-fA-F]{{2,5}})(?![0-9a-fA-F]));?"
     rf"|(?P<name>{'|'.join(_NAMED)});)"

@@ -46,6 +46,7 @@ from ce_engine.audit.places.whereabouts import (
     Whereabouts,
     evidence_whereabouts,
     stretches_of,
+    turns_sent,
     whereabouts,
 )
 from ce_engine.schema.document import SessionDocument
@@ -359,6 +360,7 @@ async def find(request: Request) -> Response:
         hits=hits,
         find=text,
         where=where,
+        sent=turns_sent([] if hits is None or hits.more else where.values()),
         rules=rule_words,
         lost=lost_texts,
         masks=_masks(document, hits, names),
@@ -390,7 +392,18 @@ def _where(
     where = evidence_whereabouts(found, document, turns) | whereabouts(
         filter(None, ids), document, turns
     )
-    return with_words(where, text, document, turns)
+    # Words are told apart as they are written there: a number may be written otherwise than it is looked for.
+    written = {hit.id: hit.excerpts[0].text if hit.excerpts else text for hit in hits.hits}
+    return {
+        name: told
+        for words in {each.casefold() for each in written.values()}
+        for name, told in with_words(
+            {n: w for n, w in where.items() if written[n].casefold() == words},
+            words,
+            document,
+            turns,
+        ).items()
+    }
 
 
 routes = [

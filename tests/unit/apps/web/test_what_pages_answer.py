@@ -282,6 +282,16 @@ def test_a_search_tells_the_turns_of_each_hit_however_it_is_sorted(
     assert seen > 20
 
 
+def test_a_search_sums_up_when_any_of_its_hits_went_out(ward: Ward, pages: TestClient) -> None:
+    who = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+    html = pages.get("/session/find", params={**who, "find": "31.2"}).text
+    line = html.split("In one of them or another it went out in turns:")[1].split("</p>")[0]
+    ends = [[int(n) for n in each.split("–")] for each in plain(line).replace(" ", "").split(",")]
+    sent = {turn for each in ends for turn in range(each[0], each[-1] + 1)}
+    assert sent == {*ward.turns_with("31.2")}
+    assert len(sent) < len(ward.inputs)
+
+
 def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: TestClient) -> None:
     moved = next(n for n in range(4, len(ward.inputs)) if "moved" in page_of(pages, n))
     card = page_of(pages, moved).split('id="changes"')[1].split("</section>")[0]
@@ -293,6 +303,31 @@ def test_a_turn_says_what_changed_against_the_one_before(ward: Ward, pages: Test
     # It is of all messages, whatever is looked for.
     found = page_of(pages, moved, find="kennel").split('id="changes"')[1].split("</section>")[0]
     assert texts(found, "summary") == texts(card, "summary")
+
+
+@pytest.mark.parametrize(
+    ("find", "there"),
+    [
+        ("75,000", ["75000.0", "75 000", "7.5万", "75,000"]),
+        ("75000.0", ["75000.0", "75 000", "7.5万", "75,000"]),
+        ("31.03.2027", ["2027-03-31", "31 March 2027"]),
+        ("7501", []),
+        ("about 75000", []),
+    ],
+)
+def test_a_number_is_found_however_it_is_written(
+    tmp_path: Path, find: str, there: list[str]
+) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    app = HostApp(engine, Scope(session_id="s"))
+    for each in ("75000.0", "75 000", "７.５万", "75,000", "2027-03-31", "31 March 2027", "750001"):
+        app.ask(f"Is it {each}, then?", "It is.")
+    engine.sync.close()
+    with visit(found) as client:
+        html = client.get("/session/find", params={"id": "s", "user": "", "find": find}).text
+    assert texts(html, "mark") == there
+    assert "without it" not in html
 
 
 def test_a_turn_says_that_the_apps_own_prompt_changed(tmp_path: Path) -> None:
