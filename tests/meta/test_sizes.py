@@ -16,8 +16,8 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12375,
-    "ce_engine/audit": 5810,
+    "ce_engine/apps": 12420,
+    "ce_engine/audit": 5825,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5260,
@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1835,
     "ce_engine/stores": 9330,
     "ce_engine/testing": 2485,
-    "ce_engine/text": 6315,
+    "ce_engine/text": 6320,
     "ce_engine/turns": 6390,
     "ce_integrations": 40,
     "ce_integrations/calls": 1805,
