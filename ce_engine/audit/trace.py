@@ -8,8 +8,14 @@ from functools import cached_property, partial
 from itertools import islice
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
-from ce_engine.audit.places.message_places import SENT, SHORTENED, MessagePlaces
-from ce_engine.audit.places.whereabouts import whereabouts
+from ce_engine.audit.places.message_places import (
+    QUOTED,
+    QUOTED_PART,
+    SENT,
+    SHORTENED,
+    MessagePlaces,
+)
+from ce_engine.audit.places.whereabouts import evidence_whereabouts, fate_in, whereabouts
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.loop import LoopThread
@@ -34,6 +40,7 @@ SETTLE_S = 1.0
 """How long a trace waits for what is not stored yet."""
 
 AS_MESSAGES = (SENT, SHORTENED)
+_STOOD = (*AS_MESSAGES, QUOTED, QUOTED_PART)
 """What becomes of a message that the model saw in its place."""
 
 READERS = 200
@@ -111,7 +118,9 @@ async def trace(
         elif kind == "evidence":
             for evidence_trace in evidence:
                 session.add_readers(evidence_trace)
-        seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
+        seen_by = session.agents_of(name) if kind == "evidence" else []
+        if kind == "message":
+            seen_by = _seen_by(document.session.messages, name, turns)
         return Trace(
             id=name,
             kind=kind,
@@ -313,6 +322,19 @@ class _Session:
         return is_answer and not any(
             message_id in evidence_trace.quoted_by for evidence_trace in evidence
         )
+
+    def agents_of(self, evidence_id: str) -> list[str]:
+        """The lanes with a name in whose calls evidence stood, in their order."""
+        where = evidence_whereabouts([evidence_id], self._document, self._turns).get(evidence_id)
+        if where is None:
+            return []
+        lanes = (
+            turn.lane
+            for number, turn in enumerate(self._turns, start=1)
+            if not where.lanes or turn.lane in where.lanes
+            if fate_in(where, number) in _STOOD
+        )
+        return [lane for lane in dict.fromkeys(lanes) if lane]
 
     def add_readers(self, evidence_trace: EvidenceTrace) -> None:
         """Add the answers in whose calls a tool result stood as a message, the first of them.

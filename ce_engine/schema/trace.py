@@ -40,9 +40,9 @@ class EvidenceTrace(Schema):
 class Trace(HtmlRepr, Schema):
     """What was asked for and where it leads: one entry for each ref of it, those first that an answer rests on.
 
-    `kind` is `message`, `block` or `evidence`. Of a message, `seen_by` are the agents (lanes that
-    have a name) whose model calls had it in their list, in order (B-16), and `asked_for` the runs of
-    the tools that it asks for. `quotes_none` says of an answer in words that it quotes none of its evidence.
+    `kind` is `message`, `block` or `evidence`. `seen_by` are the agents (lanes that have a name) whose model
+    calls had a message in their list, or were shown evidence, in order (B-16), and `asked_for` the runs of
+    the tools that a message asks for. `quotes_none` says of an answer in words that it quotes none of its evidence.
     """
 
     id: str

@@ -15,6 +15,8 @@ UNITS = {
     "spaces": " ",
     "new lines": "\n",
     "digits": "7",
+    "digits in Thai": "๗",
+    "digits of formulas": "𝟕",
     "at signs": "@",
     "dots": ".",
     "at signs and dots": "@.",

@@ -170,4 +170,6 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
 def _describe_message(message: Message) -> str:
     labels = (attachment.label() for attachment in message.attachments or ())
     text = " ".join(filter(None, (message.content, *labels)))
-    return f"{short_id(message.message_id or '-')} {message.role.value} {text}".rstrip()
+    author = message.author.id if message.author else ""
+    words = (short_id(message.message_id or "-"), message.role.value, author, text)
+    return " ".join(filter(None, words))

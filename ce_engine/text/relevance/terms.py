@@ -29,7 +29,8 @@ _UNSPACED = _HAN_RANGES + _OTHER_RANGES
 # Letters of every other script with their combining marks (which `\w` does not hold), and digits.
 _LETTERS = "0-9a-z\u00aa\u00b5\u00ba\u00df-\u00f6\u00f8-\u0dff\u10a0-\u177f\u1800-\u1fff"
 
-_WORD = re.compile(rf"(\d+(?:[.,]\d+)+|[{_LETTERS}]+)(?:['’](?:[stdm]|re|ve|ll)\b)?")
+# No run of digits is looked at again from its middle: a text of nothing else would take the square of its length.
+_WORD = re.compile(rf"(\d++(?:[.,]\d++)+|[{_LETTERS}\d]+)(?:['’](?:[stdm]|re|ve|ll)\b)?")
 _HAN = re.compile(rf"[{_HAN_RANGES}]")
 _OTHER = re.compile(rf"[{_OTHER_RANGES}]")
 _ALONE = re.compile(rf"(?<![{_UNSPACED}])[{_OTHER_RANGES}](?![{_UNSPACED}])")

@@ -18,7 +18,7 @@ from autogen_agentchat.teams import (
     SelectorGroupChat,
 )
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope
+from ce_engine import BudgetConfig, EvidenceType, RuntimeConfig, Scope
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
 from ce_integrations.testing.contract_case import count
@@ -362,7 +362,7 @@ async def test_what_an_agents_tools_found_is_no_other_agents(
         return tool_calls([(tool, {"page": next(pages)})])
 
     with Wire(script) as wire:
-        members = [
+        members: list[Any] = [
             agent("ann", client(wire), tools=[ledger], reflect_on_tool_use=True),
             agent("bob", client(wire), tools=[diary], reflect_on_tool_use=True),
         ]
@@ -385,6 +385,18 @@ async def test_what_an_agents_tools_found_is_no_other_agents(
         assert other not in str(body["messages"])
         brought_in += own in str([m for m in body["messages"] if m["role"] == "user"])
     assert brought_in, "its own come back"
+    assert await engine.flush()
+    seen = {
+        evidence.source.name: (
+            await engine.trace(Scope(session_id="s"), evidence.evidence_id)
+        ).seen_by
+        for evidence in await engine.store.list_evidences(Scope(session_id="s"))
+        if evidence.type is EvidenceType.TOOL_RESULT
+    }
+    assert {name: [lane.rpartition("/")[2] for lane in seen[name]] for name in seen} == {
+        "ledger": ["ann"],
+        "diary": ["bob"],
+    }
 
 
 async def test_who_speaks_for_the_app_with_a_name_of_its_own(

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import random
+import sys
 import tracemalloc
+import unicodedata
 
 import pytest
 
 from ce_engine.text.relevance.relevance import LexicalIndex
-from ce_engine.text.relevance.terms import matter, terms
+from ce_engine.text.relevance.terms import matter, terms, tokens
+
+
+def test_digits_of_every_script_are_one_word() -> None:
+    """A run of them is taken at once, wherever it ends: a text of nothing else took the square of its length."""
+    zeros = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.decimal(c, None) == 0]
+    assert len(zeros) > 60
+    for zero in zeros:
+        five = chr(ord(zero) + 5)
+        longest = max(tokens(f"about {five * 40} there"), key=len)
+        assert len(longest) == 40, ascii(zero)
 
 
 SMALL_TALK = {
