@@ -38,9 +38,11 @@ UNSPACED = (
 
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 _TOKEN = re.compile(
-    rf"\d+(?:-\d+)+(?![\d-])|{_LETTER}+\d*(?:-(?:{_LETTER}|\d)+)+|\d+(?:[.,:]\d+)*|[{UNSPACED}]|{_LETTER}+"
+    rf"(?<!\d)(?<!\d-)\d++(?:-\d++)++(?!-)|{_LETTER}+\d*(?:-(?:{_LETTER}|\d)+)+|\d+(?:[.,:]\d+)*|[{UNSPACED}]|{_LETTER}+"
 )
-"""Numbers joined by hyphens and codes such as `Q-204` are one word each: half of one says nothing of the other half."""
+"""None begins in the middle of a run that another one has tried: on nothing else that would take the square of the length.
+
+Numbers joined by hyphens and codes such as `Q-204` are one word each: half of one says nothing of the other half."""
 _HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")

@@ -16,6 +16,7 @@ UNITS = {
     "new lines": "\n",
     "digits": "7",
     "digits in Thai": "๗",
+    "digits and hyphens": "1-",
     "digits of formulas": "𝟕",
     "at signs": "@",
     "dots": ".",

@@ -17,7 +17,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 ROOMS = {
     "ce_engine": 1360,
     "ce_engine/apps": 12420,
-    "ce_engine/audit": 5825,
+    "ce_engine/audit": 5845,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
     "ce_engine/prepare": 5260,

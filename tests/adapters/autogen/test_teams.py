@@ -347,21 +347,21 @@ def diary(page: int) -> str:
     return f"Page {page} of the diary: the lamp of row {page} was seen, by the mark DIARY. " * 6
 
 
+def reader(body: Any) -> Any:
+    """Asks for a page with its only tool, and then answers."""
+    if body["messages"][-1]["role"] == "tool":
+        return f"Of the lamp I say: it is well, {len(body['messages'])}."
+    [tool] = [each["function"]["name"] for each in body["tools"]]
+    return tool_calls([(tool, {"page": len(body["messages"])})])
+
+
 @pytest.mark.parametrize("way", ["a team", "one by one"])
 async def test_what_an_agents_tools_found_is_no_other_agents(
     client: Any, engine: Any, way: str
 ) -> None:
     """Over the budget, what comes back is of one's own line, and what was said to all (B-16)."""
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=700, reserved_reply_tokens=0))
-    pages = itertools.count()
-
-    def script(body: Any) -> Any:
-        if body["messages"][-1]["role"] == "tool":
-            return f"Of the lamp I say: it is well, {next(pages)}."
-        [tool] = [each["function"]["name"] for each in body["tools"]]
-        return tool_calls([(tool, {"page": next(pages)})])
-
-    with Wire(script) as wire:
+    with Wire(reader) as wire:
         members: list[Any] = [
             agent("ann", client(wire), tools=[ledger], reflect_on_tool_use=True),
             agent("bob", client(wire), tools=[diary], reflect_on_tool_use=True),
@@ -371,13 +371,11 @@ async def test_what_an_agents_tools_found_is_no_other_agents(
             for each in [app] if way == "a team" else members:
                 installed.enter_context(install_ce(each, engine=engine, config=config))
             for row in range(8):
-                question = TextMessage(content=f"What of the lamp of row {row}?", source="user")
-                if way == "a team":
-                    await app.run(task=question)
-                    continue
-                heard: list[Any] = [question]
-                for each in members:
-                    done = await each.run(task=heard)
+                heard: list[Any] = [
+                    TextMessage(content=f"What of the lamp of row {row}?", source="user")
+                ]
+                for each in [app] if way == "a team" else members:
+                    done: Any = await each.run(task=heard)
                     heard = [TextMessage(content=done.messages[-1].content, source=each.name)]
     brought_in = 0
     for body in wire.bodies:
@@ -385,18 +383,19 @@ async def test_what_an_agents_tools_found_is_no_other_agents(
         assert other not in str(body["messages"])
         brought_in += own in str([m for m in body["messages"] if m["role"] == "user"])
     assert brought_in, "its own come back"
+    seen = {name: await seen_by(engine, name) for name in ("ledger", "diary")}
+    assert seen == {"ledger": {"ann"}, "diary": {"bob"}}
+
+
+async def seen_by(engine: Any, tool: str) -> set[str]:
+    """The agents that a tool's results are said to have stood before."""
     assert await engine.flush()
-    seen = {
-        evidence.source.name: (
-            await engine.trace(Scope(session_id="s"), evidence.evidence_id)
-        ).seen_by
-        for evidence in await engine.store.list_evidences(Scope(session_id="s"))
-        if evidence.type is EvidenceType.TOOL_RESULT
-    }
-    assert {name: [lane.rpartition("/")[2] for lane in seen[name]] for name in seen} == {
-        "ledger": ["ann"],
-        "diary": ["bob"],
-    }
+    found = await engine.store.list_evidences(scope := Scope(session_id="s"))
+    names = [
+        e.evidence_id for e in found if (e.type, e.source.name) == (EvidenceType.TOOL_RESULT, tool)
+    ]
+    lanes = [lane for name in names for lane in (await engine.trace(scope, name)).seen_by]
+    return {lane.rpartition("/")[2] for lane in lanes}
 
 
 async def test_who_speaks_for_the_app_with_a_name_of_its_own(

@@ -120,3 +120,10 @@ def test_a_date_of_the_question_is_no_news_in_another_form() -> None:
 def test_any_text_is_judged(answer: str, evidence: str, asked: str) -> None:
     assert is_quoted(answer, evidence, asked) in {True, False}
     assert not is_quoted(answer, evidence, answer)  # what the question said is no news
+
+
+def test_numbers_joined_by_hyphens_are_one_word_where_they_end() -> None:
+    text = "on -2026-06-05, at 12-15 of 7-8-, Q-204 and 1-2-3-"
+    assert [*Words.of(text).all] == (
+        ["on", "2026-06-05", "at", "12-15", "of", "7", "8", "q-204", "and", "1", "2", "3"]
+    )
