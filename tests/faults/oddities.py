@@ -17,6 +17,7 @@ UNITS = {
     "digits": "7",
     "digits in Thai": "๗",
     "digits and hyphens": "1-",
+    "signs": "-=",
     "digits of formulas": "𝟕",
     "at signs": "@",
     "dots": ".",
@@ -111,9 +112,12 @@ def schema(n: int) -> dict[str, Any]:
 
 
 def texts(chars: int) -> Iterator[Oddity]:
-    """Each odd text as the question, and as the older of two results of tools."""
+    """Each odd text as the question, and as the older of two results of tools.
+
+    It ends in something else: a pattern that wants the end, or a space, behind a run may begin anew at each of its signs.
+    """
     for name, unit in UNITS.items():
-        text = repeated(unit, chars)
+        text = f"{repeated(unit, chars - 1)}x"
         yield Oddity(f"{name}, asked", [HumanMessage(text)])
         yield Oddity(f"{name}, a tool's result", called({"a": 1}, text))
 

@@ -78,7 +78,9 @@ class CharBasedEstimator(FramedEstimator):
 
 
 _RARE = re.compile(r"[^\x00-\x7f]+")
-_WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]+(?=\s|$)")
+_SIGN = r"[!-/:-@\[-`{-~]"
+# A run of signs is looked at from its beginning alone: else it would take the square of its length.
+_WORD = re.compile(rf"[A-Za-z]+|[0-9]{{1,3}}|(?<!{_SIGN}){_SIGN}++(?=\s|$)")
 
 
 def _floor(text: str) -> int:
