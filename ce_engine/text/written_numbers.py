@@ -29,7 +29,7 @@ _ITEM = re.compile(
     r"|(?P<range>(?<![\d-])\d+(?:-\d+)+(?![\d-]))"
     rf"|(?P<number>\d{{1,3}}(?:[ ,.'’]\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)?)\s?(?P<scale>[{''.join(_SCALES)}]?)"
 )
-_ENUMERATION = re.compile(r"(?m)^\s*\d{1,3}[.)、]\s")
+_ENUMERATION = re.compile(r"(?m)^[^\S\n]*+\d{1,3}[.)、]\s")
 _GROUPS = re.compile(r"(?<=\d)[ '’](?=\d{3})")
 
 

@@ -14,6 +14,7 @@ UNITS = {
     "one word in Chinese": "中",
     "spaces": " ",
     "new lines": "\n",
+    "empty lines": " \n",
     "digits": "7",
     "digits in Thai": "๗",
     "digits and hyphens": "1-",

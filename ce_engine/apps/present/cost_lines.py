@@ -393,8 +393,9 @@ def _answer(spent: SessionCosts, place: int, say: Say) -> Iterator[tuple[str, st
 
 def _sent_words(call: CallRecord, least: int, say: Say) -> str:
     """What an input is made of, and by whom it is known what of it was cached."""
-    text = _made_of(call, call.sent, call.prefix, least, say)
     is_told = call.cached is not None and has_usage(call)
+    was_cached = is_told and bool(call.cached)  # whatever we think of what is enough
+    text = _made_of(call, call.sent, call.prefix, 0 if was_cached else least, say)
     return text + (say("; cached as its provider told") if is_told else "")
 
 

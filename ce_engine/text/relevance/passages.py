@@ -43,7 +43,7 @@ _LABEL = re.compile(
     r"^[ \t]*(?:<message\b[^>\n]*>|(?:human|user|ai|assistant|tool|function|用户|助手)[ \t]*[:：])[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_END = re.compile(r"\s*(?:</message>)?\s*\Z")
+_END = "</message>"
 
 
 class PassageMatch(NamedTuple):
@@ -290,7 +290,10 @@ def written_talk(text: str) -> list[tuple[int, int]]:
         return []
     ends = [label.start() for label in labels[1:]] + [len(text)]
     spans = [
-        (label.end(), label.end() + len(_END.sub("", text[label.end() : end])))
+        (
+            label.end(),
+            label.end() + len(text[label.end() : end].rstrip().removesuffix(_END).rstrip()),
+        )
         for label, end in zip(labels, ends, strict=True)
     ]
     return spans if 2 * (spans[-1][0] - spans[0][0]) >= len(text) else []
