@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Literal
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
@@ -208,19 +209,29 @@ class Sessions:
                 return view, []
         elif as_known and scope.key not in self._replaced:
             return self.fresh(scope, ephemeral=scope.key in self._ephemeral), []
-        old = view
+        old, state = view, "unknown"
         try:
-            if old is None or not await self._is_current(old):
+            state = "unknown" if old is None else await self._state(old)
+            if state != "current":
                 view = None
                 view = self._put(await self._build(scope, ephemeral=ephemeral), old)
         except StoreUnavailableError as error:
             if view is None:
-                if old is not None:
-                    self._forget_words()
-                view = self._put(self.fresh(scope, ephemeral=ephemeral), old)
+                view = self._start_over(scope, old, ephemeral=ephemeral, is_gone=state == "gone")
             return view, [error.code]
         assert view is not None
         return view, []
+
+    def _start_over(
+        self, scope: Scope, old: SessionView | None, *, ephemeral: bool, is_gone: bool
+    ) -> SessionView:
+        """An empty view where the store gives none; of what is remembered only open turns go on, and none of a deleted session."""
+        if old is not None:
+            self._forget_words()
+        if is_gone:
+            self.forget(scope)
+            old = None
+        return self._put(self.fresh(scope, ephemeral=ephemeral), old)
 
     async def _build(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         if ephemeral and scope.key not in self._ephemeral:
@@ -245,19 +256,19 @@ class Sessions:
         self.grown(view)
         return view
 
-    async def _is_current(self, view: SessionView) -> bool:
-        """Bring a view up to date; false if it must be built anew."""
+    async def _state(self, view: SessionView) -> Literal["current", "changed", "gone"]:
+        """Bring a view up to date; whether it must be built anew, and whether its session is deleted."""
         if view.head.is_deleted:
-            return False
+            return "gone"
         if view.head.ephemeral:
-            return True  # its id was made in this process: nobody else writes there
+            return "current"  # its id was made in this process: nobody else writes there
         version, epoch, view.settings = await self._journal.read(
             lambda: self._store.version(view.scope), Versions
         )
         if not version:
-            return not view.is_stored
+            return "gone" if view.is_stored else "current"
         if epoch != view.head.epoch and view.is_stored:
-            return False
+            return "changed"
         if version != view.head.version:
             state = await self._journal.read(
                 lambda: self._store.state(
@@ -267,9 +278,9 @@ class Sessions:
             )
             if state is not None:
                 if state.head.key_id != view.fingerprinter.key_id:
-                    return False  # made while the store was away, with a salt of its own
+                    return "changed"  # made while the store was away, with a salt of its own
                 view.top_up(state)
-        return True
+        return "current"
 
     async def number(self, view: SessionView) -> None:
         """Learn the numbers that the store has given to what the view has recorded itself.

@@ -19,6 +19,7 @@ UNITS = {
     "digits in Thai": "๗",
     "digits and hyphens": "1-",
     "signs": "-=",
+    "opening marks": "“「《",
     "digits of formulas": "𝟕",
     "at signs": "@",
     "dots": ".",

@@ -10,8 +10,9 @@ QUOTED = 0.5
 """What a text gains that says word for word all that the question quotes."""
 
 LEAST_BYTES, MOST_CHARS = 4, 200
+# A mark that opens ends what another one opened: else each of a row of them would look for its end behind all others.
 _QUOTE = re.compile(
-    r"\"([^\"\n]*)\"|“([^”\n]*)”|`([^`\n]*)`|「([^」\n]*)」|『([^』\n]*)』|《([^》\n]*)》"
+    r"\"([^\"\n]*+)\"|“([^“”\n]*+)”|`([^`\n]*+)`|「([^「」\n]*+)」|『([^『』\n]*+)』|《([^《》\n]*+)》"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from time import sleep
 
@@ -13,6 +13,7 @@ import pytest
 
 from ce_engine import (
     BudgetConfig,
+    ContextEngineError,
     Message,
     Role,
     RuntimeConfig,
@@ -89,6 +90,7 @@ def test_what_is_deleted_is_used_no_more_though_the_store_is_locked_just_then(
 
     prompt("The gate code is OLDWORD.")
     assert "OLDWORD" in prompt("What is the gate code?")
+    asked = engine.sync.prepare_turn(scope, [Message(role=Role.USER, content="Say it again.")])
     assert engine.sync.flush()
     done = ce("delete", "--user", "ann", "--yes", "--store", url)
     assert done.exit_code == 0, done.stderr
@@ -96,6 +98,12 @@ def test_what_is_deleted_is_used_no_more_though_the_store_is_locked_just_then(
         connection.execute("BEGIN IMMEDIATE")
         assert "OLDWORD" not in prompt("What is the gate code?")
         assert "OLDWORD" not in prompt("And now?")
+        with suppress(ContextEngineError):  # it is not open any more
+            engine.sync.commit_assistant_message(
+                scope,
+                Message(role=Role.ASSISTANT, content="It is OLDWORD."),
+                turn_id=asked.report.turn_id,
+            )
     sleep(engine.config.store.breaker_s + 0.5)
     assert "OLDWORD" not in prompt("What do you know of the NEWWORD?")
     assert engine.sync.flush(10)

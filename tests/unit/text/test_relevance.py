@@ -9,6 +9,7 @@ import unicodedata
 
 import pytest
 
+from ce_engine.text.relevance.quoted_phrases import quotes
 from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.relevance.terms import matter, terms, tokens
 
@@ -496,3 +497,7 @@ def test_what_a_question_asks_with_is_no_word_of_it(question: str) -> None:
 
 def test_identifiers_stay_apart() -> None:
     assert terms("HAT0012345 HAT0012346") == ["hat0012345", "hat0012346"]
+
+
+def test_of_marks_in_one_another_the_inner_text_is_quoted() -> None:
+    assert quotes("“the “north wing” of it” and 《《红楼梦》") == ["north wing", "红楼梦"]
