@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3155,
     "ce_engine/sessions": 1835,
-    "ce_engine/stores": 9330,
+    "ce_engine/stores": 9345,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6320,
     "ce_engine/turns": 6390,

@@ -397,5 +397,6 @@ settings = Table(
 """What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted. `macs` is the row's MAC and
 that of all rows of its owner and project, `NULL` if an older release wrote it; see `setting_macs.py`."""
 
-revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
-"""Alembic's version table."""
+_Revision = String(32).with_variant(PlainText(), "postgresql")
+revisions = Table("ce_revision", metadata, Column("version_num", _Revision, primary_key=True))
+"""Alembic's version table. PostgreSQL has no operator of its own for two `VARCHAR`, and would take anybody's."""

@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 from ce_engine import ContextEngine, RuntimeConfig, Scope, StoreConfig, create_context_engine
 from ce_engine.apps.cli import reading
 from ce_engine.stores.base import BaseStore
+from ce_engine.stores.tables.migrations import HEAD
 from tests import postgres_server
 from tests.hosts.cli_host import ce
 from tests.postgres_traps import beside_traps
@@ -148,6 +149,19 @@ def test_what_fits_better_than_the_servers_own_is_never_taken(url: str) -> None:
     for command in (["verify"], ["delete", "--rewrite"]):
         done = ce(*command, "--store", behind)
         assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_nothing_else_is_taken_where_an_older_schema_is_brought_up_to_date(url: str) -> None:
+    """Alembic asks on the same connection: its questions are as exact."""
+    with postgres_server.connected(url) as connection:
+        connection.execute("ALTER TABLE ce_settings DROP COLUMN macs")
+        connection.execute("UPDATE ce_revision SET version_num = '0005'")
+    engine = opened(beside_traps(url))
+    first_turns(engine, Scope(session_id="new", user_id="u"))
+    engine.sync.close()
+    with postgres_server.connected(url) as connection:
+        assert connection.execute("SELECT version_num FROM ce_revision").fetchall() == [(HEAD,)]
+    assert status(url) == ("intact", "")
 
 
 @contextmanager
