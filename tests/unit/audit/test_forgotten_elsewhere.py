@@ -13,6 +13,7 @@ import pytest
 
 from ce_engine import (
     BudgetConfig,
+    ContextEngine,
     ContextEngineError,
     Message,
     Role,
@@ -69,47 +70,44 @@ def test_the_next_call_of_a_session_forgets_what_another_process_deleted(tmp_pat
         engine.sync.close()
 
 
+ANN = Scope(session_id="s", user_id="ann")
+
+
+def prompt(engine: ContextEngine, question: str) -> str:
+    """One turn by hand; what goes out for it."""
+    prepared = engine.sync.prepare_turn(ANN, [Message(role=Role.USER, content=question)])
+    answered(engine, prepared.report.turn_id, "Well.")
+    return "".join(str(part.content) for part in prepared.assembled_input.parts)
+
+
+def answered(engine: ContextEngine, turn_id: str, answer: str) -> None:
+    message = Message(role=Role.ASSISTANT, content=answer)
+    engine.sync.commit_assistant_message(ANN, message, turn_id=turn_id)
+
+
 @pytest.mark.req("A-30")
-def test_what_is_deleted_is_used_no_more_though_the_store_is_locked_just_then(
-    tmp_path: Path,
-) -> None:
+def test_what_is_deleted_is_used_no_more_though_the_store_is_locked(tmp_path: Path) -> None:
     """As by the deletion's own vacuum: the session cannot be begun anew, and nothing is known of it."""
     url = f"sqlite:///{tmp_path}/ce.db"
     engine = create_context_engine(url)
-    scope = Scope(session_id="s", user_id="ann")
-
-    def prompt(question: str) -> str:
-        prepared = engine.sync.prepare_turn(scope, [Message(role=Role.USER, content=question)])
-        parts = prepared.assembled_input.parts
-        engine.sync.commit_assistant_message(
-            scope,
-            Message(role=Role.ASSISTANT, content="Well."),
-            turn_id=prepared.report.turn_id,
-        )
-        return "".join(str(part.content) for part in parts)
-
-    prompt("The gate code is OLDWORD.")
-    assert "OLDWORD" in prompt("What is the gate code?")
-    asked = engine.sync.prepare_turn(scope, [Message(role=Role.USER, content="Say it again.")])
+    prompt(engine, "The gate code is OLDWORD.")
+    assert "OLDWORD" in prompt(engine, "What is the gate code?")
+    asked = engine.sync.prepare_turn(ANN, [Message(role=Role.USER, content="Say it again.")])
     assert engine.sync.flush()
     done = ce("delete", "--user", "ann", "--yes", "--store", url)
     assert done.exit_code == 0, done.stderr
     with closing(sqlite3.connect(tmp_path / "ce.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        assert "OLDWORD" not in prompt("What is the gate code?")
-        assert "OLDWORD" not in prompt("And now?")
+        assert "OLDWORD" not in prompt(engine, "What is the gate code?")
+        assert "OLDWORD" not in prompt(engine, "And now?")
         with suppress(ContextEngineError):  # it is not open any more
-            engine.sync.commit_assistant_message(
-                scope,
-                Message(role=Role.ASSISTANT, content="It is OLDWORD."),
-                turn_id=asked.report.turn_id,
-            )
+            answered(engine, asked.report.turn_id, "It is OLDWORD.")
     sleep(engine.config.store.breaker_s + 0.5)
-    assert "OLDWORD" not in prompt("What do you know of the NEWWORD?")
+    assert "OLDWORD" not in prompt(engine, "What do you know of the NEWWORD?")
     assert engine.sync.flush(10)
     engine.sync.close()
     again = create_context_engine(url)
-    document = again.sync.get_session(scope)
+    document = again.sync.get_session(ANN)
     again.sync.close()
     assert document is not None
     said = [message.content for message in document.session.messages]
