@@ -148,7 +148,7 @@ def test_a_space_that_html_or_a_terminal_reads_is_one(space: str, text: str) -> 
         assert Quotations(copy).without(f"hits: {text}; end") == f"hits: {DELETED}; end", copy
 
 
-REFERENCES = {
+REFERENCES: dict[str, Callable[[str], str]] = {
     "decimal": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
     "hexadecimal": lambda text: "".join(f"&#x{ord(letter):x};" for letter in text),
     "ascii": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),

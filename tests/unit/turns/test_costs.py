@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from ce_engine import (
     Author,
+    AuthorKind,
     BudgetConfig,
     ContextEngine,
     HostMessage,
@@ -132,7 +133,7 @@ def test_what_a_framework_writes_otherwise_next_time_is_lost_without_us_as_well(
     app.ask("How many red lamps are there?", "Forty-two red lamps are there.")
     app.ask("And how many blue ones?", "Seven.")
     first = app.messages[2].message
-    named = first.model_copy(update={"author": Author(kind="agent", id="keeper")})
+    named = first.model_copy(update={"author": Author(kind=AuthorKind.AGENT, id="keeper")})
     app.messages[2] = HostMessage(named, Origin.ANSWER)
     report = app.ask("And chairs?", "Four.").report
     assert report.inserted
