@@ -40,8 +40,10 @@ SETTLE_S = 1.0
 """How long a trace waits for what is not stored yet."""
 
 AS_MESSAGES = (SENT, SHORTENED)
-_STOOD = (*AS_MESSAGES, QUOTED, QUOTED_PART)
 """What becomes of a message that the model saw in its place."""
+
+_SHOWN = (*AS_MESSAGES, QUOTED, QUOTED_PART)
+"""What becomes of evidence that the model saw at all."""
 
 READERS = 200
 """Calls that had a result as a message, whose answers are compared with it."""
@@ -111,16 +113,15 @@ async def trace(
     session = _Session(document, turns, events, selectors or RefSelector())
 
     def build_trace() -> Trace:
-        evidence = [session.way_back(ref) for ref in refs]
+        evidence, seen_by = [session.way_back(ref) for ref in refs], list[str]()
         if kind == "message":
+            seen_by = _seen_by(document.session.messages, name, turns)
             evidence += session.results_in_list(name)
             evidence.sort(key=lambda evidence_trace: name not in evidence_trace.quoted_by)
         elif kind == "evidence":
             for evidence_trace in evidence:
                 session.add_readers(evidence_trace)
-        seen_by = session.agents_of(name) if kind == "evidence" else []
-        if kind == "message":
-            seen_by = _seen_by(document.session.messages, name, turns)
+            seen_by = session.agents_of(name)
         return Trace(
             id=name,
             kind=kind,
@@ -332,7 +333,7 @@ class _Session:
             turn.lane
             for number, turn in enumerate(self._turns, start=1)
             if not where.lanes or turn.lane in where.lanes
-            if fate_in(where, number) in _STOOD
+            if fate_in(where, number) in _SHOWN
         )
         return [lane for lane in dict.fromkeys(lanes) if lane]
 

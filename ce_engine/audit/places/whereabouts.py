@@ -263,13 +263,8 @@ class _History:
 def turns_sent(texts: Iterable[Whereabouts]) -> list[tuple[int, int]]:
     """The turns in which any of some texts went out, whole or with what is looked for, in stretches."""
     stays = (stay for text in texts for stay in text.stays if stay.fate not in _NOT_SENT)
-    joined: list[tuple[int, int]] = []
-    for first, last in sorted({stretch for stay in stays for stretch in stay.stretches}):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-        else:
-            joined.append((first, last))
-    return joined
+    stretches = {stretch for stay in stays for stretch in stay.stretches}
+    return stretches_of({n for first, last in stretches for n in range(first, last + 1)})
 
 
 def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
