@@ -62,3 +62,18 @@ def test_no_turn_is_hidden_where_a_message_went_in_and_out_many_times() -> None:
     shown, _, more = html.partition("<summary>and in 4 more stretches</summary>")
     assert re.findall(r"turn=(\d+)", shown) == ["1", "2", "4", "5", "7", "8"]
     assert re.findall(r"turn=(\d+)", more) == ["10", "11", "13", "14", "16", "17", "19", "20"]
+
+
+def test_a_turn_lists_some_of_very_many_stretches_and_the_trace_all() -> None:
+    stays = (Stay("quoted", tuple((n, n) for n in range(1, 1000, 2))),)
+    scope = Scope(session_id="s", user_id="u")
+
+    def listed(arguments: str) -> int:
+        macro = f'{{% import "macros.html" as m with context %}}{{{{ m.went(where{arguments}) }}}}'
+        page = environment().from_string(macro)
+        html = page.render(where=Whereabouts(1, stays), scope=scope, **sayers(ENGLISH))
+        assert html.count(", …</details>") == (not arguments)
+        return len(re.findall(r"turn=\d+", html))
+
+    assert listed("") == 12
+    assert listed(", most=20, at_most=500") == 500
