@@ -108,6 +108,15 @@ def assemble_compact(
     return items, assemble(items, sources=sources)
 
 
+def is_cut_with_results(outcome: Outcome, items: Sequence[MessageItem]) -> bool:
+    """Whether a line with tool results is cut, though its messages alone have room: rules, say, take it.
+
+    Its results take their forms with that cut. With a later call, they would change after they went out.
+    """
+    cut = outcome.cut
+    return (cut.moved or cut.stands) and any(item.is_tool_result for item in items)
+
+
 def settled(
     items: Sequence[MessageItem], results: ResultTexts, shown_keys: Collection[Key] | None = None
 ) -> tuple[Forms, dict[Key, int]]:

@@ -20,7 +20,11 @@ from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.sources import CandidateSources
-from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
+from ce_engine.prepare.tool_results.compact import (
+    ResultTexts,
+    assemble_compact,
+    is_cut_with_results,
+)
 from ce_engine.runtime.processes import owner
 from ce_engine.schema.call import HostMessage, Insert, ModelCall, Prepared, Restore, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
@@ -228,7 +232,11 @@ class Preparation:
                 pruner=pruner,
                 inject=chat,
             )
-            return marks, *assemble_compact(items, sources, forms, run)
+            formed, outcome = assemble_compact(items, sources, forms, run)
+            if forms is None and results is not None and is_cut_with_results(outcome, items):
+                sources.compacts = True
+                formed, outcome = assemble_compact(items, sources, results, run)
+            return marks, formed, outcome
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())

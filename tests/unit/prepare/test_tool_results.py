@@ -368,6 +368,31 @@ def test_over_the_budget_a_result_stays_in_the_form_that_it_took(
     assert formed or budget > 1000
 
 
+@pytest.mark.parametrize("rules", [1, 4])
+@pytest.mark.parametrize("budget", range(600, 1200, 25))
+def test_rules_that_take_the_room_let_no_result_change_once_it_went_out(
+    engine: ContextEngine, budget: int, rules: int
+) -> None:
+    """The messages alone have room, and with the rules they have none: it is cut for both."""
+    for n in range(rules):
+        engine.sync.constraints.create(
+            SCOPE, f"Prices of kind {n} are always told with the tax in them, to the cent."
+        )
+    limit = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
+    talk, before = Talk(engine, RuntimeConfig(budget=limit)), dict[str, str]()
+    for n in range(6):
+        talk.ask(f"What of order {n}?")
+        for kind in ("order", "policy"):
+            rows = [{"name": f"thing {k}", "id": 4000 + k, "price": n} for k in range(5)]
+            prepared = talk.prepared()
+            talk.tool({f"{kind}_id": f"W{n}", "items": rows}, kind, order_id=f"W{n}")
+            prepared = talk.prepared()
+            sent = _results(prepared)
+            if prepared.report.prefix_broken_by != "cut":
+                assert sent.items() >= {(k, v) for k, v in before.items() if k in sent}
+            before = sent
+
+
 def _results(prepared: Prepared) -> dict[str, str]:
     """The tool results that go out, by their calls."""
     parts = prepared.assembled.parts
