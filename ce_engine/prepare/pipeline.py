@@ -290,8 +290,13 @@ class _Assembly:
         out.retrieved_cut |= any(map(is_cut, nomination.decisions))
 
     def _tell(self, contexts: dict[str, str], left: int) -> int:
-        """Say what is left out; return the tokens. Where results come back, it is a part of the pin with them."""
-        self.steps_out = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
+        """Say what is left out; return the tokens.
+
+        Where results come back, it is a part of the pin with them, and is told when that is chosen: said later, where
+        it finds room, it would change what went out.
+        """
+        if self.policy is not TOOLS or self._asks():
+            self.steps_out = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
         spent = self.notes.tell(contexts, self.out, self.sources, left)
         note = left_out(self.steps_out, self.config.locale)
         if self.policy is not TOOLS:
