@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.amounts import Amounts, cached_share, effect, saved_share
 from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.audit.compare.costs import priced_by
+from ce_engine.audit.compare.costs import bill_of, priced_by
 from ce_engine.audit.compare.figures import EngineCosts, figures
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.schema.document import SessionDocument
@@ -32,6 +32,7 @@ class SessionFacts:
         cached_prefix: leading tokens of what went out that are those of the call before.
         costs: with us and without us; `None` of a session without calls.
         prices: the table that they are in.
+        billed: what the calls cost whose providers told their tokens, answers included; `None` where none did.
         degradations: codes of what was done less than asked, each once.
         conflicts: how often sources disagreed.
         over_budget: calls that went out over their budget.
@@ -48,6 +49,7 @@ class SessionFacts:
     cached_prefix: int = 0
     costs: EngineCosts | None = None
     prices: PriceTable = RELATIVE
+    billed: float | None = None
     degradations: tuple[str, ...] = ()
     conflicts: int = 0
     over_budget: int = 0
@@ -107,6 +109,7 @@ def facts_of(
     table = priced_by(calls, prices)
     sums = figures(calls, table)
     app_calls = [call for call in calls if call.agent != OWN]
+    bill = bill_of(calls, table)
     return SessionFacts(
         title=_title(document),
         models=tuple(dict.fromkeys(call.model for call in calls if call.model)),
@@ -116,6 +119,7 @@ def facts_of(
         cached_prefix=sums.cached_prefix,
         costs=sums.beside if calls else None,
         prices=table,
+        billed=bill.amount if bill.inputs else None,
         degradations=tuple(dict.fromkeys(code for call in calls for code in call.degradations)),
         conflicts=sum(len(row.report.get("conflicts") or ()) for row in turns),
         over_budget=sum(call.over_budget for call in app_calls),

@@ -56,11 +56,12 @@ ORDERS: Mapping[str, Callable[[Line], object]] = {
     "saved": lambda line: _share(line, lambda facts: (facts.tokens_saved, facts.tokens_without)),
     "cached": lambda line: _share(line, lambda facts: (facts.cached_prefix, facts.tokens_sent)),
     "cost": lambda line: _costs(line).inputs,
+    "billed": lambda line: (line.facts or _NONE).billed or 0.0,
     "without": lambda line: _costs(line).without,
     "effect": lambda line: _share(line, lambda _: (-_costs(line).saved, _costs(line).without)),
 }
 """What the list can be sorted by; the columns have the same names."""
-OF_FACTS = frozenset({"sent", "saved", "cached", "cost", "without", "effect"})
+OF_FACTS = frozenset({"sent", "saved", "cached", "cost", "billed", "without", "effect"})
 RISING = frozenset({"session", "user", "framework"})
 """Begin with the least when they are chosen; the others with the most."""
 

@@ -16,7 +16,7 @@ from ce_engine.apps.web.session_query import MARKS, NOBODY, PAGE, RISING, SPANS,
 
 _NUMBERS = (
     *("turns", "messages", "tools", "evidence"),
-    *("sent", "saved", "cached", "cost", "without", "effect"),
+    *("sent", "saved", "cached", "cost", "billed", "without", "effect"),
 )
 COLUMNS = ("user", "framework", "model", "tags", *_NUMBERS, "marks", "created", "updated")
 """The columns beside the session itself; a person chooses."""

@@ -32,7 +32,7 @@ from ce_engine.testing.host import HostApp, system
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put
 from tests.hosts.ward_host import SCOPE, Ward, small_talk, ward_of
-from tests.unit.apps.web.visiting import plain, texts, visit
+from tests.unit.apps.web.visiting import plain, read, sessions_of, texts, visit
 
 
 NONE_CACHED = {"cache_read": 0}
@@ -67,6 +67,16 @@ def test_the_bill_as_told_stands_first(bill: str) -> None:
     assert "555 for 600 tokens of input (50 of them cached: 8.3%)" in plain(told[1])
     command = " ".join(ce("report", "s", "--store", bill, columns=400).stdout.split())
     assert "as told 675 units: 555 for 600 tokens of input" in command
+
+
+def test_the_list_of_sessions_has_the_bill_for_those_who_choose_it(bill: str) -> None:
+    put(bill, "untold", [Told(prompt=0, completion=0)])
+    with visit(bill) as client:
+        client.get("/preferences?columns=1&column=billed")
+        html = read(client, "/?sort=billed")
+    assert texts(html, "th")[:2] == ["Session", "Cost, as told ↓"]
+    assert sessions_of(html) == ["s", "untold"]
+    assert texts(html, "td") == ["675 units", "–"]
 
 
 def test_each_turn_has_its_bill_and_what_was_cached(bill: str) -> None:
