@@ -28,6 +28,9 @@ SPANS = {
 }
 _DAY, _LAST = timedelta(days=1), datetime.max.replace(tzinfo=UTC)
 
+FEW = 8
+"""Sessions that are compared one by one."""
+
 MARKS: Mapping[str, Callable[[SessionFacts], bool]] = {
     "dearer": lambda facts: facts.dearer,
     "dearer_turns": lambda facts: facts.dearer_turns > 0,
@@ -150,6 +153,12 @@ class SessionQuery:
         pairs += [("page", str(new.page) if new.page > 1 else "")]
         query = urlencode([pair for pair in pairs if pair[1]])
         return f"/?{query}" if query else "/"
+
+    def compared(self, count: int) -> str:
+        """The address of a comparison of the calls of these `count` sessions: one by one, if they are few."""
+        by = "session" if count <= FEW else "framework"
+        of_list = self.address(sort="updated", turned=False)
+        return f"/compare?by={by}{of_list.removeprefix('/').replace('?', '&')}"
 
     def on_page(self, number: int) -> SessionQuery:
         """The same on another page."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,18 @@ ALL = [f"chat-{number}" for number in (5, 4, 3, 2, 1, 0)]
 def test_sessions_are_there_newest_first(many_pages: TestClient) -> None:
     html = read(many_pages, "/")
     assert sessions_of(html) == ALL
-    assert status(html) == "6 sessions"
+    assert status(html) == "6 sessions · compare them"
+
+
+def test_the_sessions_of_a_list_are_compared_with_one_click(many_pages: TestClient) -> None:
+    read(many_pages, "/")
+    html = read(many_pages, "/?user=ana&framework=langchain&sort=turns&turned=1")
+    [address] = re.findall(r'href="(/compare\?[^"]+)"', html)
+    compared = read(many_pages, unescape(address))
+    assert "by=session" in address
+    assert {"chat-3", "chat-1"} <= set(texts(compared, "th"))
+    assert not {"chat-5", "chat-0"} & set(texts(compared, "th"))
+    assert "compare them" not in read(many_pages, "/?q=chat-5")
 
 
 def test_a_line_tells_what_the_calls_of_a_session_tell(talk_pages: TestClient) -> None:
