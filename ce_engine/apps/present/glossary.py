@@ -15,6 +15,7 @@ GLOSSARY = {
     "without": ("without us", "What the same call would have been, had the app's own list gone out."),
     "brought_in": ("brought in", "Earlier messages and documents that a question needs, put in beside the app's own messages."),
     "quoted": ("quoted", "Its text, or its best sentences, stands among the records that were brought in, and not as a message of its own."),
+    "found": ("found for the call", "A retrieval gave it for the call. Whether the app put it into its own system message cannot be seen: those are never stored."),
     "evidence": ("evidence", "What answers rest on: tools' results, retrieved documents and earlier answers, each stored once with where it is from."),
     "group": ("message or tool call", "What goes or stays as one, and counts as one: a tool call with all its results; any other message alone."),
     "extended": ("extended", "The app's own message, with what was brought in for it before or behind it."),

@@ -77,3 +77,14 @@ def test_a_turn_lists_some_of_very_many_stretches_and_the_trace_all() -> None:
 
     assert listed("") == 12
     assert listed(", most=20, at_most=500") == 500
+
+
+def test_a_document_that_was_only_found_is_explained() -> None:
+    macro = '{% import "macros.html" as m with context %}{{ m.went(where) }}'
+    where = Whereabouts(1, (Stay("found", ((1, 2),)), Stay("quoted", ((3, 3),))))
+    scope = Scope(session_id="s", user_id="u")
+    html = environment().from_string(macro).render(where=where, scope=scope, **sayers(ENGLISH))
+    assert re.findall(r'stay is-(\w+)"( title="A retrieval gave it)?', html) == [
+        ("found", ' title="A retrieval gave it'),
+        ("quoted", ""),
+    ]
