@@ -69,7 +69,7 @@ def number_places(answer: Message, at: int, inputs: InputTexts) -> list[NumberPl
 def answer_numbers(answer: Message) -> list[WrittenNumber]:
     """The numbers of an answer that are looked for, each once."""
     written = written_numbers(answer.content)
-    by_text = {each.text: each for each in written if each.digits >= LEAST_DIGITS}
+    by_text = {each.text: each for each in written if each.is_mask or each.digits >= LEAST_DIGITS}
     return [*by_text.values()][:MOST_NUMBERS]
 
 

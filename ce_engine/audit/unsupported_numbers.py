@@ -25,7 +25,7 @@ class UnsupportedNumber:
     """A number, a date or a code of an answer that stands in nothing stored that went out in its turn.
 
     Attributes:
-        text: as the answer has it.
+        text: as the answer has it; a mask, if its value was taken out.
         message_id: an earlier message that has it, and did not go out; `""` of none. Of several the one in which most of the
             words beside it are those of the answer, of equals the newest: fourteen days are not fourteen o'clock.
         may_be_hidden: what went out is stored masked in part, or went out summed up: it may have stood in that.
@@ -56,7 +56,9 @@ def unsupported_numbers(answer: Message, at: int, inputs: InputTexts) -> list[Un
     if search is None:
         return []
     lost = {
-        number.text: UnsupportedNumber(number.text, "", search.is_hidden)
+        number.text: UnsupportedNumber(
+            number.text, may_be_hidden=search.is_hidden and not number.is_mask
+        )
         for number in search.missing
     }
     newest_first = reversed(search.earlier[-MOST_LOOKED_AT:])

@@ -1,4 +1,7 @@
-"""The numbers, dates, times and codes of a text in the forms in which they are compared, however they are written."""
+"""The numbers, dates, times and codes of a text in the forms in which they are compared, however they are written.
+
+A mask, such as `[PHONE_3]`, is one, too: it stands for one value in all of a session.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 
 from ce_engine.text.overlap import UNSPACED
+from ce_engine.text.redaction.placeholders import PLACEHOLDER
 from ce_engine.text.written_dates import NO_YEAR, dated_places
 
 
@@ -23,7 +27,8 @@ _HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
 _SCALES = {"千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 _ITEM = re.compile(
-    r"(?P<date>(?<!\d)(?P<a>\d{1,2})/(?P<b>\d{1,2})/(?P<y>\d{4})(?!\d))"
+    rf"(?P<mask>{PLACEHOLDER.pattern})"
+    r"|(?P<date>(?<!\d)(?P<a>\d{1,2})/(?P<b>\d{1,2})/(?P<y>\d{4})(?!\d))"
     r"|(?P<time>(?<!\d)\d{1,2}:\d{2}(?::\d{2})?(?![\d:]))"
     rf"|(?P<code>(?<!{_LETTER})(?<!\d){_LETTER}{{1,12}}-?\d(?:{_LETTER}|\d)*(?:-(?:{_LETTER}|\d)+)*)"
     r"|(?P<range>(?<![\d-])\d+(?:-\d+)+(?![\d-]))"
@@ -52,6 +57,11 @@ class WrittenNumber:
     @property
     def digits(self) -> int:
         return sum(map(str.isdecimal, self.text))
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it stands for a value that was taken out."""
+        return PLACEHOLDER.fullmatch(self.text) is not None
 
     def stands_in(self, forms: frozenset[str] | set[str]) -> bool:
         """Whether a text that has these forms has the number."""
@@ -110,7 +120,9 @@ def _dates(plain: str) -> Iterator[_Found]:
 def _items(plain: str) -> Iterator[_Found]:
     for match in _ITEM.finditer(plain):
         span = match.span()
-        if match["date"]:
+        if match["mask"]:
+            yield span, (frozenset({match["mask"]}), ())
+        elif match["date"]:
             a, b, year = (int(match[name]) for name in "aby")
             yield span, (frozenset({f"{year}-{a:02}-{b:02}", f"{year}-{b:02}-{a:02}"}), ())
         elif match["time"]:

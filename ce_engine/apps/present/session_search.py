@@ -175,6 +175,8 @@ class _Needle:
         folded, written = text.casefold(), written_numbers(text)
         if len(written) != 1 or written[0].text != text.strip() or written[0].digits < 2:
             return cls(folded)
+        if written[0].is_mask:  # it is written in one way
+            return cls(folded)
         # Whichever way an amount is written, its first two digits stand first.
         first = re.match(r"0*(\d)[.,]?(\d)", written[0].text) if not written[0].parts else None
         beginning = re.compile(rf"{first[1]}[ ,.'’]?{first[2]}") if first else None

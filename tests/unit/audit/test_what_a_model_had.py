@@ -174,6 +174,22 @@ def test_of_two_messages_with_a_number_that_did_not_go_out_the_one_of_the_same_m
     assert unsupported(ward, len(ward.inputs)) == {"14": sheet}
 
 
+def test_a_masked_value_is_looked_for_by_its_mask(engine: ContextEngine) -> None:
+    """Of two numbers of one household, the one that did not go out: it is stored as a mask, as the other is."""
+    ward = Ward(engine, 400)
+    ward.ask("主人的电话是 13812345678。", "记下了。")
+    small_talk(ward, 40)
+    ward.ask("The cleaner has 13987654321.", "Noted.")
+    ward.ask("Whom do we ring?", "Ring 13987654321, or 13812345678, or a@example.com.")
+    assert "13812345678" not in ward.inputs[-1]
+    assert "13987654321" in ward.inputs[-1]
+    found = unsupported(ward, len(ward.inputs))
+    assert found == {"[PHONE_1]": "主人的电话是 [PHONE_1]。", "[EMAIL_1]": ""}
+    shown = places(ward, len(ward.inputs))
+    assert shown["[PHONE_2]"][0] == "The cleaner has [PHONE_2]."
+    assert [*shown] == ["[PHONE_2]"]
+
+
 def test_of_very_many_numbers_the_first_are_looked_for(engine: ContextEngine) -> None:
     ward = Ward(engine, 9000)
     numbers = [f"{n}.25" for n in range(100, 400)]
