@@ -13,7 +13,7 @@ from ce_engine.audit.places.message_places import (
     SHORTENED,
     MessagePlaces,
 )
-from ce_engine.prepare.choose.conflict import KEEP_BOTH, NOTE_ID, value_of
+from ce_engine.prepare.choose.conflict import KEEP_BOTH, NOTE_ID, common_ids, value_of
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.report import ConflictRecord
@@ -34,11 +34,17 @@ def has_note(report: Mapping[str, Any]) -> bool:
     )
 
 
+def noted_records(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The conflicts that the note of a turn names, as they are stored; none where no note went out."""
+    records = report.get("conflicts") or () if has_note(report) else ()
+    return [record for record in records if record["resolution"] == KEEP_BOTH]
+
+
 def noted_fields(report: Mapping[str, Any]) -> dict[str, list[str]]:
     """The fields that the note of a turn has values of, by the id of their evidence; none where no note went out."""
     fields_of: dict[str, list[str]] = {}
-    for record in report.get("conflicts") or () if has_note(report) else ():
-        for name in record["evidence_ids"] if record["resolution"] == KEEP_BOTH else ():
+    for record in noted_records(report):
+        for name in record["evidence_ids"]:
             fields_of.setdefault(name, []).append(record["field_path"])
     return fields_of
 
@@ -71,16 +77,19 @@ def note_lines(report: Mapping[str, Any], evidences: Mapping[str, Evidence]) -> 
         report: of the turn, as it is stored.
         evidences: of the session, by id.
     """
-    values, said_of = NotedValues(evidences), dict[str, list[str]]()
-    for name, fields in noted_fields(report).items():
-        if name not in evidences:
-            continue
-        source = evidences[name].source
-        for field_path in fields:
-            for value in values.of(name, [field_path]):
-                text = f"{value} ({source.name or source.uri or source.kind.value})"
-                said_of.setdefault(field_path.removeprefix("$."), []).append(text)
-    return [f"{field}: {'; '.join(dict.fromkeys(texts))}" for field, texts in said_of.items()]
+    values, lines = NotedValues(evidences), list[str]()
+    for record in noted_records(report):
+        there = [evidences[name] for name in record["evidence_ids"] if name in evidences]
+        said = [
+            f"{value} ({each.source.name or each.source.uri or each.source.kind.value})"
+            for each in there
+            for value in values.of(each.evidence_id, [record["field_path"]])
+        ]
+        ids = f" ({', '.join(common_ids(there))})" if there and common_ids(there) else ""
+        if said:
+            field = record["field_path"].removeprefix("$.")
+            lines.append(f"{field}{ids}: {'; '.join(dict.fromkeys(said))}")
+    return lines
 
 
 class SourcesSent:

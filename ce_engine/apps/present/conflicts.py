@@ -11,7 +11,7 @@ from ce_engine.audit.contradictions import Contradiction, contradictions
 from ce_engine.audit.noted_sources import IN_NOTE, NotedValues, SourcesSent, has_note
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, SENT, SHORTENED
 from ce_engine.audit.places.whereabouts import stretches_of
-from ce_engine.prepare.choose.conflict import KEEP_BOTH
+from ce_engine.prepare.choose.conflict import KEEP_BOTH, common_ids
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.report import ConflictRecord, report_of
 from ce_engine.schema.rows import TurnRow
@@ -72,6 +72,7 @@ class ContradictionCard:
 
     Attributes:
         fields: what they disagree on.
+        about: what of: the ids that all of them have.
         sources: of each its name, one piece of it, how many say so, and its values, in the order of the fields.
         shared_turns: when both stood before the model.
         noted_turns: when a note named what they say.
@@ -79,6 +80,7 @@ class ContradictionCard:
     """
 
     fields: list[str]
+    about: list[str]
     sources: list[tuple[str, str, int, list[str]]]
     shared_turns: list[tuple[int, int]]
     noted_turns: list[tuple[int, int]]
@@ -93,6 +95,7 @@ class ContradictionCard:
             by_source.setdefault(key, []).append(name)
         return cls(
             [field.removeprefix("$.") for field in found.fields],
+            common_ids([evidences[name] for name in found.values]),
             [(source, ids[-1], len(ids), values) for (source, *values), ids in by_source.items()],
             *map(stretches_of, (found.shared_turns, found.noted_turns, found.silent_turns)),
         )

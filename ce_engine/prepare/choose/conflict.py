@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Context, Decimal
+from itertools import islice
 from typing import Any, Literal
 
 from ce_engine.config import ConflictStrategy
@@ -37,15 +38,19 @@ MAX_FIELDS = 100
 MAX_CLAIMS = 40
 """Pieces of evidence that are compared on one field, the last ones."""
 MAX_VALUE_CHARS = 80
+MAX_IDS = 2
+"""Ids that are named of what sources disagree about, the first."""
 _WORDS = {
     "en": {
         "header": "Sources disagree",
         "line": "{field}: {values}",
+        "about": "{field} ({ids})",
         "value": "{value} (evidence {id}, {source})",
     },
     "zh": {
         "header": "来源之间相互矛盾",
         "line": "{field}：{values}",
+        "about": "{field}（{ids}）",
         "value": "{value}（证据 {id}，{source}）",
     },
 }
@@ -168,6 +173,17 @@ def value_of(evidence: Evidence, field_path: str) -> str | None:
     return _fields(evidence.content).get(field_path)
 
 
+def common_ids(evidences: Sequence[Evidence]) -> list[str]:
+    """What pieces of evidence all speak of, `MAX_IDS` at most: `order_id W123`, as the first of them writes it."""
+    first, *others = [_fields(evidence.content) for evidence in evidences]
+    ids = (
+        f"{path.rpartition('.')[2]} {value}"
+        for path, value in first.items()
+        if _is_id(path) and all(_plain(each.get(path, "")) == _plain(value) for each in others)
+    )
+    return [short_line(text) for text in islice(ids, MAX_IDS)]
+
+
 def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
     claims_by_field: dict[str, list[_Claim]] = defaultdict(list)
     for evidence in evidences:
@@ -277,7 +293,7 @@ def _at(evidence: Evidence) -> datetime | None:
 
 
 def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
-    """What each source says, once; which may have been asked again."""
+    """What each source says, once, and what of; which may have been asked again."""
     words = _WORDS[locale]
     newest = {(claim.plain, claim.source): claim for claim in dispute}.values()
     values = [
@@ -289,4 +305,6 @@ def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
         for claim in newest
     ]
     field_name = short_line(name.removeprefix("$."))
+    if ids := common_ids([claim.evidence for claim in dispute]):
+        field_name = words["about"].format(field=field_name, ids=", ".join(ids))
     return entry(words["line"].format(field=field_name, values="; ".join(values)))

@@ -457,7 +457,11 @@ def test_each_field_that_a_note_names_is_in_the_report(engine: ContextEngine, to
     named = 0
     for text, row in zip(ward.inputs, turns, strict=True):
         note = text.partition("Sources disagree")[2].partition("[/")[0]
-        fields = {f"$.{name}" for name in ("weight_kg", "dose_mg") if f"| {name}:" in note}
+        fields = {
+            f"$.{name}"
+            for name in ("weight_kg", "dose_mg")
+            if f"| {name} (patient_id P-1):" in note
+        }
         assert fields == {name for names in noted_fields(row.report).values() for name in names}
         named += len(fields)
     assert named

@@ -457,7 +457,7 @@ def test_a_note_on_sources_that_disagree_goes_out_whole_and_beside_them(
         for block in text.split("\n\n"):
             _, heading, lines = block.partition("# Sources disagree\n")
             if heading:
-                assert "| deposit_eur: " in lines
+                assert "| deposit_eur (unit_id 3B): " in lines
                 assert "2436.0" in lines
                 assert "1624.0" in lines
                 assert "Osei" in text or "DE-7731" in text

@@ -89,6 +89,30 @@ def test_what_is_no_conflict(other: Evidence, why: str) -> None:
 
 
 @pytest.mark.req("A-18")
+def test_the_note_says_which_of_several_things_it_is_about() -> None:
+    """Two invoices with two amounts each: without its number nobody knows which of them is 18,820.60."""
+
+    def paper(name: str, number: str, amount: float) -> Evidence:
+        return said(
+            name, SourceKind.TOOL, {"invoice_id": number, "amount": amount, "batchId": "B1"}
+        )
+
+    papers = [
+        paper("erp-1", "FP-20326", 18820.6),
+        paper("bank-1", "fp-20326", 18280.6),
+        paper("erp-2", "FP-20327", 5),
+        paper("bank-2", "FP-20327", 6),
+    ]
+    text = settle(*papers).materials[-1].text
+    assert [line.partition(":")[0] for line in text.splitlines()[1:]] == [
+        "| amount (invoice_id FP-20326, batchId B1)",
+        "| amount (invoice_id FP-20327, batchId B1)",
+    ]
+    chinese = settle(*papers[:2], locale="zh").materials[-1].text
+    assert "| amount（invoice_id FP-20326, batchId B1）：18820.6（" in chinese
+
+
+@pytest.mark.req("A-18")
 def test_nameless_objects_without_an_id_in_common_may_speak_of_anything() -> None:
     weather = said("a", SourceKind.TOOL, {"status": "ok", "degrees": 3})
     stock = said("b", SourceKind.RAG, {"status": "empty"})

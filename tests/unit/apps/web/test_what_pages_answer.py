@@ -223,7 +223,7 @@ def test_a_contradiction_has_a_card_with_its_turns(ward: Ward, pages: TestClient
     html = pages.get(costs_url(SCOPE.user_id, SCOPE.session_id)).text
     [card] = re.findall(r'<details class="contradiction".*?</details>', html, re.DOTALL)
     text = plain(card)
-    assert "sources disagree weight_kg" in text
+    assert "sources disagree weight_kg of patient_id P-1" in text
     assert "patient_record : 31.2" in text
     assert "ward_chart : 28.6" in text
     both = [n for n in ward.turns_with("31.2", "28.6") if not ward.is_note_alone(n)]
@@ -415,7 +415,7 @@ def test_a_turn_says_which_note_on_sources_is_gone(ward: Ward, pages: TestClient
             turn - 1 in noted and turn not in noted,
         ]
         if any(has):
-            assert "weight_kg: 28.6 (ward_chart); 31.2 (patient_record)" in card
+            assert "weight_kg (patient_id P-1): 28.6 (ward_chart); 31.2 (patient_record)" in card
             seen.add(tuple(has))
     assert seen == {(True, False), (False, True)}
 
