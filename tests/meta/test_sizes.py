@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1360,
-    "ce_engine/apps": 12425,
+    "ce_engine/apps": 12440,
     "ce_engine/audit": 5845,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1845,
     "ce_engine/stores": 9345,
     "ce_engine/testing": 2485,
-    "ce_engine/text": 6325,
+    "ce_engine/text": 6330,
     "ce_engine/turns": 6390,
     "ce_integrations": 40,
     "ce_integrations/calls": 1805,

@@ -76,7 +76,7 @@ class Grown:
         back = report.layers["retrieved"].tokens
         if report.prefix_broken_by == "brought_in":  # no room any more beside what has to go out
             assert self.back > back == 0
-            assert report.token_used + self.back > report.token_budget
+            assert report.token_used + self.back > (report.token_budget or 0)
         else:
             assert report.prefix_broken_by in ENDS, len(self.talk.list)
         self.back = back

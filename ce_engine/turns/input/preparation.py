@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -218,20 +218,16 @@ class Preparation:
         sources = self._sources(recall, inputs)
         pruner = GuardedPruner(inner_pruner := pruner_of(config, self.pruner))
         results = results_of(self.view, call, config, sources, inputs.results)
+        fixed = sum(extras.values())
+        within = partial(
+            assemble, fixed=fixed, limit=bound, config=config, pruner=pruner, inject=chat
+        )
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
             marks = self._marks(items, below)
-            forms = self._formed(results, sources, bound, extras, items, below)
-            run = partial(
-                assemble,
-                fixed=sum(extras.values()),
-                limit=bound,
-                marks=marks,
-                config=config,
-                pruner=pruner,
-                inject=chat,
-            )
+            forms = self._formed(results, sources, bound, fixed, items, below)
+            run = partial(within, marks=marks)
             formed, outcome = assemble_compact(items, sources, forms, run)
             if forms is None and results is not None and is_cut_with_results(outcome, items):
                 sources.compacts = True
@@ -270,13 +266,13 @@ class Preparation:
         results: ResultTexts | None,
         sources: CandidateSources,
         bound: Limit,
-        extras: Mapping[str, int],
+        fixed: int,
         items: Sequence[MessageItem],
         below: BelowCut | None,
     ) -> ResultTexts | None:
         """The tool results where they take their forms: from when they arrive, or over the budget."""
         is_whole = self.config.tool_results == "whole"
-        sources.compacts = is_whole and is_over(bound, sum(extras.values()), items, below)
+        sources.compacts = is_whole and is_over(bound, fixed, items, below)
         return results if sources.compacts or not is_whole else None
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
