@@ -27,7 +27,7 @@ ROOMS = {
     "ce_engine/stores": 9345,
     "ce_engine/testing": 2485,
     "ce_engine/text": 6330,
-    "ce_engine/turns": 6390,
+    "ce_engine/turns": 6395,
     "ce_integrations": 40,
     "ce_integrations/calls": 1805,
     "ce_integrations/demo": 570,
