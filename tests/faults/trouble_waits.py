@@ -47,10 +47,11 @@ class Waits:
     def holds(self, without: Waits) -> bool:
         """Within decision 10, beside a store without trouble: one deadline for a call, then next to nothing.
 
-        A slow store that stays below the deadline is waited for once to prepare and once to commit.
+        A slow store that stays below the deadline is waited for once to prepare, and where the model answers at once
+        for both writes: of what the call brought, and of the answer.
         """
         if self.name.startswith("slow"):
-            return max(self.first, self.later) <= 2 * DEADLINE_MS + MARGIN_MS
+            return max(self.first, self.later) <= 3 * SLOW_S * 1000 + MARGIN_MS
         first, later = DEADLINE_MS + MARGIN_MS, without.later + LATER_MS
         return self.first <= first and self.later < later
 
