@@ -277,13 +277,16 @@ class Sessions:
                 _STATE,
             )
             if state is not None:
-                if state.head.key_id != view.fingerprinter.key_id:
-                    return "changed"  # made while the store was away, with a salt of its own
+                if not view.goes_on_in(state.head):
+                    # Made while the store was away, with a salt of its own; or some of it was deleted just now.
+                    return "changed"
                 view.top_up(state)
         return "current"
 
     async def number(self, view: SessionView) -> None:
         """Learn the numbers that the store has given to what the view has recorded itself.
+
+        Nothing is learnt where something was deleted since: the next call has the view built anew.
 
         Raises:
             StoreUnavailableError: the store cannot be read now.
@@ -294,7 +297,7 @@ class Sessions:
             ),
             _STATE,
         )
-        if state is not None and state.head.key_id == view.fingerprinter.key_id:
+        if state is not None and view.goes_on_in(state.head):
             view.top_up(state)
 
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:

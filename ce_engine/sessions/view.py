@@ -209,6 +209,12 @@ class SessionView(SessionIndex):
         """Whether the store is known to have the session row."""
         return self.head.version > 0
 
+    def goes_on_in(self, head: SessionHead) -> bool:
+        """Whether what is known is of a stored session as it is now: of one salt, and nothing was deleted since."""
+        return self.fingerprinter.key_id == head.key_id and not (
+            self.is_stored and head.epoch != self.head.epoch
+        )
+
     def landed(self, result: PutResult) -> None:
         """A group of ours is stored. If another process wrote in between, the next read tops up."""
         if not result.success:  # refused: somebody deleted the session

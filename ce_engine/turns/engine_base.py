@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ContextEngineError, StoreUnavailableError
 from ce_engine.ports.embedder import Embedder
 from ce_engine.ports.events import EventBus
 from ce_engine.ports.evidence import EvidenceIngestor
@@ -181,17 +181,25 @@ class EngineBase(ABC):
         """Wait for a group of records of a session; why it is not stored."""
 
     async def _existing_view(self, scope: Scope) -> SessionView | None:
-        """The view of a session, as known or as stored; `None` where there is none. Under its lock.
+        """The view of a session, as the store has it now; `None` where there is none. Under its lock.
 
-        What is remembered of it will do: where the store knows better, it refuses what is made of it.
+        Where the store does not answer, what is remembered will do.
+
+        Raises:
+            StoreUnavailableError: the store does not answer, and nothing is remembered.
         """
         view = self._sessions.peek(scope)
-        if view is None:  # asking for the view of a session that is not there would begin it
+        if view is not None and (view.head.ephemeral or not view.is_stored):
+            return view
+        try:
             reading = self._journal.read(lambda: self.store.version(scope), Versions)
-            if (await reading).version == 0:
+            if (await reading).version == 0:  # to ask for its view would begin it
                 return None
-            view, _ = await self._sessions.view(scope, ephemeral=False)
-        return view
+        except StoreUnavailableError:
+            if view is None:
+                raise
+            return view
+        return (await self._sessions.view(scope, ephemeral=False))[0]
 
     async def _run_off_loop(self, make: Callable[[], T], texts: Iterable[Any], more: int = 0) -> T:
         """What a phase makes of texts, under its session's lock: beside the loop if that may take long.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 import pytest
 
@@ -15,12 +18,20 @@ from ce_engine import (
     BudgetConfig,
     ContextEngine,
     ContextEngineError,
+    EvidenceSource,
+    EvidenceType,
+    LlmRequest,
+    LlmResponse,
     Message,
     Role,
     RuntimeConfig,
     Scope,
+    SourceKind,
+    Store,
     StoreConfig,
+    SummaryConfig,
     create_context_engine,
+    open_store,
 )
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce, process
@@ -113,3 +124,137 @@ def test_what_is_deleted_is_used_no_more_though_the_store_is_locked(tmp_path: Pa
     said = [message.content for message in document.session.messages]
     assert "What do you know of the NEWWORD?" in said
     assert not any("OLDWORD" in each for each in said)
+
+
+CODE = "The zebra code of the north warehouse is blue heron seven"
+RAG = EvidenceSource(kind=SourceKind.RAG, name="handbook")
+QUESTION = "What is the zebra code of the north warehouse?"
+
+
+def recorded(engine: ContextEngine) -> str:
+    """The id of evidence that says the code."""
+    return engine.sync.record_evidence(ANN, CODE, RAG, EvidenceType.RAG_DOC).evidence_id
+
+
+def has(folder: Path, text: str) -> bool:
+    """Whether any file has it."""
+    return any(text.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+class Meanwhile:
+    """A store to which something happens right after it is asked for versions, once."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.happens: Callable[[], None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def has_happened(self) -> bool:
+        return self.happens is None
+
+    async def version(self, scope: Scope) -> Any:
+        versions = await self._inner.version(scope)
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            await asyncio.to_thread(happens)
+        return versions
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("place", ["sqlite:///{}/ce.db", "file://{}/sessions"])
+def test_what_is_deleted_between_two_questions_to_the_store_goes_out_no_more(
+    tmp_path: Path, place: str
+) -> None:
+    url = place.format(tmp_path)
+    store = Meanwhile(open_store(url))
+    engine = create_context_engine(store, config=config(10_000_000))
+    other = create_context_engine(url, config=config(0))
+    evidence_id = recorded(engine)
+    assert CODE in prompt(engine, QUESTION)
+    assert engine.sync.flush()
+
+    def delete() -> None:
+        other.sync.delete_evidence(ANN, evidence_id)
+
+    store.happens = delete
+    first = other.sync.prepare_turn(ANN, [Message(role=Role.USER, content="I ask, too.")])
+    other.sync.fail_turn(ANN, "not sent", turn_id=first.report.turn_id)  # another version
+    assert other.sync.flush()
+    prompts = [prompt(engine, QUESTION) for _ in range(3)]
+    assert store.has_happened
+    assert not [text for text in prompts if CODE in text]
+    engine.sync.close()
+    other.sync.close()
+    assert not has(tmp_path, CODE)
+
+
+class Slow:
+    """A model that sums up when it is told to, and knows what it was asked."""
+
+    def __init__(self) -> None:
+        self.texts = list[str]()
+        self.goes_on = threading.Event()
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        self.texts.append("".join(message.content for message in request.messages))
+        await asyncio.to_thread(self.goes_on.wait)
+        return LlmResponse("They spoke of a building.")
+
+
+@pytest.mark.req("A-30")
+def test_a_summary_under_way_brings_nothing_back_that_is_deleted_meanwhile(tmp_path: Path) -> None:
+    url, model = f"sqlite:///{tmp_path}/ce.db", Slow()
+    summary = SummaryConfig(
+        max_summary_tokens=60, trigger_message_count=6, preserve_recent_messages=2
+    )
+    budget = BudgetConfig(max_input_tokens=4000, reserved_reply_tokens=50)
+    own = RuntimeConfig(summary=summary, budget=budget, store=StoreConfig(deadline_s=30))
+    engine = create_context_engine(url, llm_adapter=model, config=own)
+    evidence_id = recorded(engine)
+    for number in range(6):
+        assert CODE in prompt(engine, f"{QUESTION} I ask for the {number}th time.")
+    while not model.texts:
+        sleep(0.01)
+    done = ce("delete", "--session", ANN.session_id, "--user", ANN.user_id, "--evidence", evidence_id, "--yes", "--store", url)  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    asked = len(model.texts)
+    model.goes_on.set()
+    assert engine.sync.flush(30)  # the summary is at its end before the next question
+    for number in range(12):
+        assert CODE not in prompt(engine, f"{QUESTION} Once more, {number}.")
+    assert engine.sync.flush(30)
+    engine.sync.close()
+    assert not [text for text in model.texts[asked:] if CODE in text]
+    assert not has(tmp_path, CODE)
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("place", ["sqlite:///{}/ce.db", "file://{}/sessions"])
+@pytest.mark.parametrize("what", ["--evidence", "--session", "--user"])
+def test_the_tool_that_reads_evidence_gives_nothing_that_another_process_deleted(
+    tmp_path: Path, what: str, place: str
+) -> None:
+    """A model asks for it while its turn is open: no turn begins in between."""
+    url = place.format(tmp_path)
+    engine = create_context_engine(url, config=config(10_000_000))
+    evidence_id = recorded(engine)
+    asked = engine.sync.prepare_turn(ANN, [Message(role=Role.USER, content=QUESTION)])
+    assert CODE in engine.sync.fetch_evidence(ANN, evidence_id)
+    assert engine.sync.flush()
+    options = {
+        "--evidence": ["--session", "s", "--user", "ann", "--evidence", evidence_id],
+        "--session": ["--session", "s", "--user", "ann"],
+        "--user": ["--user", "ann"],
+    }
+    done = ce("delete", *options[what], "--yes", "--store", url)
+    assert done.exit_code == 0, done.stderr
+    for _ in range(2):
+        assert CODE not in engine.sync.fetch_evidence(ANN, evidence_id)
+    with suppress(ContextEngineError):  # of a deleted session it is not open any more
+        answered(engine, asked.report.turn_id, "I cannot tell.")
+    assert CODE not in prompt(engine, QUESTION)
+    engine.sync.close()
+    assert not has(tmp_path, CODE)
