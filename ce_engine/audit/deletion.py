@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ce_engine.audit.derived_answers import derived_answers
-from ce_engine.audit.quotation_search import quoting_events, quoting_ids
+from ce_engine.audit.quotation_search import quoting_events, quoting_ids, unquoted_chunks
 from ce_engine.audit.reading import see_whole
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import (
@@ -194,6 +195,7 @@ class DeletionMethods(Verifying):
                 quoting = await self._quoting(scope, originals, texts)
                 await self._delete_originals(scope, evidence_id, quoting.difference(own))
             result = await self._delete_unchanged(scope, evidence_id, texts, before, everywhere)
+            await self._forget_chunks(scope, texts)
             if self._sessions.peek(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
@@ -224,6 +226,12 @@ class DeletionMethods(Verifying):
             with suppress(VersionConflictError):
                 return await self._delete(scope, write, version)
         raise AssertionError
+
+    async def _forget_chunks(self, scope: Scope, texts: Sequence[str]) -> None:
+        """Leave the texts out of what was streamed so far of answers that are open here."""
+        for turn in [*self._sessions.turns(scope).values()]:
+            find = partial(unquoted_chunks, dict(turn.chunks), texts)
+            turn.chunks.update(await self.workers.run(find))
 
     async def _delete_originals(self, scope: Scope, evidence_id: str, ids: Iterable[str]) -> None:
         """Delete the originals of these, each alone: what else has its words may have more to say."""

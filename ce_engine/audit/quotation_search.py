@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ce_engine.schema.document import Evidence, SessionDocument
 from ce_engine.schema.events import Event, EventType
@@ -35,6 +35,14 @@ def _quoting_originals(originals: Iterable[Evidence], quotations: Quotations) ->
         values = (original.content, original.metadata)
         if any(quotations.without_data(value) is not value for value in values):
             yield original.evidence_id
+
+
+def unquoted_chunks(chunks: Mapping[int, str], texts: Iterable[str]) -> dict[int, str]:
+    """A streamed answer so far, by the same indexes, without what it has of the texts; empty if it has nothing."""
+    whole = said = "".join(chunks[index] for index in sorted(chunks))
+    for text in texts:
+        said = Quotations(text).without(said)
+    return {} if said == whole else {**dict.fromkeys(chunks, ""), min(chunks): said}
 
 
 def quoting_events(events: Iterable[Event], texts: Iterable[str]) -> list[int]:

@@ -79,7 +79,7 @@ class DeletionReport(Schema):
     """Ids of the messages, evidence, blocks, tool calls and tasks that the text of deleted evidence was
     taken out of: all of it, and each passage of 24 characters (12 of Chinese, Japanese or Korean)."""
     derived: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
-    """Ids of the answers that may say it in other words: their model was shown it. They stay."""
+    """Ids of the answers that may say it in other words: their model was shown it. They stay. One that is still under way has none."""
     bytes_left: str = Field(default="", exclude_if=lambda text: not text)
     """Why a server (PostgreSQL) keeps bytes of it in its files, and the cure; empty where nothing is known of any."""
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/10"
+VERSION = "patterns/11"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {
@@ -128,7 +128,7 @@ TOKENS = _tokens()
 TOKEN_RUN = re.compile(r"[^A-Za-z0-9_\-.][A-Za-z0-9_\-.]{18,}+")
 """What stands before a text without a gap, and the text, long enough to hold a token."""
 TOKEN_PREFIX = re.compile(
-    rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(map(re.escape, TOKENS), key=len, reverse=True))})"
+    rf"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))(?:{'|'.join(sorted(map(re.escape, TOKENS), key=len, reverse=True))})"
 )
 
 
@@ -230,7 +230,12 @@ SHAPES = (
     _secret(
         "private_key", "private key", rf"(-----BEGIN {_KEY_LINE}(?:{_KEY_BLOCK}|{_KEY_CUT_SHORT}))"
     ),
-    _secret("jwt", "eyj", rf"(?<!{_URL_SAFE})({_JWT})"),
+    # Looked for once from where a run begins, so that many beginnings in one take no longer.
+    _secret(
+        "jwt",
+        "eyj",
+        rf"(?<!{_URL_SAFE})(?:{_URL_SAFE}{{0,24}}[_\-]|(?<=%)[0-9A-Fa-f]{{2}})?({_JWT})",
+    ),
     _secret(
         "bearer_token",
         "bearer",

@@ -16,10 +16,15 @@ import pytest
 from ce_engine import (
     BudgetConfig,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
+    Message,
     Retrieval,
     RetrievedDoc,
+    Role,
     RuntimeConfig,
     Scope,
+    SourceKind,
     StoreConfig,
     ToolRun,
     create_context_engine,
@@ -121,3 +126,39 @@ def test_nothing_in_the_process_has_the_words(way: str, tmp_path: Path) -> None:
     assert sorted(set(holders())) == []
     for engine in engines:
         engine.sync.close()
+
+
+CODE = "The gate code of the north warehouse is blue heron seven"
+HANDBOOK = EvidenceSource(kind=SourceKind.RAG, name="handbook")
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("ending", ["finalize", "fail"])
+def test_what_was_streamed_of_deleted_evidence_is_not_stored_after_it(
+    tmp_path: Path, ending: str
+) -> None:
+    """The app sends nothing again: the pieces are ours to forget."""
+    engine = create_context_engine(f"file://{tmp_path}/sessions")
+    row = engine.sync.record_evidence(SCOPE, CODE, HANDBOOK, EvidenceType.RAG_DOC)
+    asked = engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content="The gate code?"))
+    turn_id = asked.report.turn_id
+    pieces = ["Certainly. ", CODE[:20], CODE[20:40], f"{CODE[40:]}. Any"]
+    for index, piece in enumerate(pieces):
+        engine.sync.commit_assistant_chunk(SCOPE, piece, index, turn_id=turn_id)
+    engine.sync.delete_evidence(SCOPE, row.evidence_id)
+    engine.sync.commit_assistant_chunk(SCOPE, "thing else?", len(pieces), turn_id=turn_id)
+    if ending == "finalize":
+        engine.sync.finalize_assistant_message(SCOPE, turn_id=turn_id)
+    else:
+        engine.sync.fail_turn(SCOPE, "cancelled", turn_id=turn_id)
+    document = engine.sync.get_session(SCOPE)
+    again = engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content="And now?"))
+    assert engine.sync.flush()
+    engine.sync.close()
+    assert document is not None
+    answer = document.session.messages[-1].content
+    assert answer.startswith("Certainly. ")
+    assert answer.endswith("Anything else?")
+    assert "heron" not in answer
+    assert "heron" not in "".join(str(part.content) for part in again.assembled_input.parts)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and b"heron" in p.read_bytes()]

@@ -288,6 +288,25 @@ def test_escapes_of_json_hide_nothing() -> None:
     assert REDACTOR.redact(nested, numbering()).text == expected
 
 
+@pytest.mark.parametrize(
+    "around", ["_{}_", "__{}__", "-{}-", "DEPLOY_{}", "a_b-{}", "q=%20{}&n=1", "`_{}`"]
+)
+@pytest.mark.parametrize(
+    "token",
+    [
+        "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z",
+        "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9",
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "eyJ"
+        "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    ],
+)
+def test_a_token_is_found_behind_what_joins_words(around: str, token: str) -> None:
+    """Emphasis of Markdown, names of tools, variables, addresses."""
+    done = REDACTOR.redact(f"See {around.format(token)} for it.", numbering())
+    assert token not in done.text
+
+
 def test_the_longest_match_wins() -> None:
     text = "password: anna@example.com!13912345678"
     assert REDACTOR.redact(text, numbering()).text == "password: [PASSWORD_1]"
