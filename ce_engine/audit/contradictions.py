@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.audit.noted_sources import noted_fields
-from ce_engine.audit.places.whereabouts import LEFT_OUT, Whereabouts, evidence_whereabouts
+from ce_engine.audit.places.whereabouts import THERE, Whereabouts, evidence_whereabouts
 from ce_engine.prepare.choose.conflict import disputed_values
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
@@ -96,8 +96,7 @@ def _contradiction(
 
 def _turns_of(where: Whereabouts) -> frozenset[int]:
     """The turns in which something stood before the model."""
-    stretches = [s for stay in where.stays if stay.fate != LEFT_OUT for s in stay.stretches]
-    return frozenset(turn for first, last in stretches for turn in range(first, last + 1))
+    return frozenset(where.turns_as(THERE))
 
 
 def _notes(turns: Sequence[TurnRow]) -> list[tuple[int, Mapping[str, Sequence[str]]]]:

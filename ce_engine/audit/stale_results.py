@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ce_engine.audit.places.message_places import LEFT_OUT, QUOTED, QUOTED_PART
 from ce_engine.audit.places.quoted_pieces import PinsAfter, quoted_pieces
-from ce_engine.audit.places.whereabouts import Whereabouts
+from ce_engine.audit.places.whereabouts import THERE, Whereabouts
 from ce_engine.audit.repeated_calls import FAILED, CallResult, RepeatedCall, repeated_calls
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.enums import Role
@@ -76,17 +76,11 @@ def stale_turns(call: RepeatedCall, places: Mapping[str, Whereabouts]) -> set[in
         where = places.get(older.evidence_id or "")
         if where is None or (older.says is None and older.outcome != FAILED):
             continue
-        for turn in _turns_with(where):
+        for turn in where.turns_as(THERE):
             at = bisect_left(newest, turn, key=lambda each: each[0])
             if at and newest[at - 1][0] > (older.turn or 0) and newest[at - 1][1] != older.says:
                 stale.add(turn)
     return stale
-
-
-def _turns_with(where: Whereabouts) -> Iterator[int]:
-    for stay in where.stays:
-        for first, last in stay.stretches if stay.fate != LEFT_OUT else ():
-            yield from range(first, last + 1)
 
 
 def _message_ids(document: SessionDocument) -> dict[str, list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, partial
-from itertools import islice
 
 from ce_engine.audit.noted_sources import NotedValues, noted_fields
 from ce_engine.audit.places.message_places import (
@@ -39,7 +38,7 @@ from ce_engine.turns.report.archive import expanded
 SETTLE_S = 1.0
 """How long a trace waits for what is not stored yet."""
 
-AS_MESSAGES = (SENT, SHORTENED)
+AS_MESSAGES = frozenset({SENT, SHORTENED})
 """What becomes of a message that the model saw in its place."""
 
 _SHOWN = (*AS_MESSAGES, QUOTED, QUOTED_PART)
@@ -364,14 +363,7 @@ class _Session:
     def _add_lists(self, evidence_trace: EvidenceTrace) -> None:
         names = [name for name in evidence_trace.used_by if self._messages[name].role is Role.TOOL]
         for where in whereabouts(names, self._document, self._turns).values():
-            stretches = [
-                stretch
-                for stay in where.stays
-                if stay.fate in AS_MESSAGES
-                for stretch in stay.stretches
-            ]
-            numbers = (n for first, last in sorted(stretches) for n in range(first, last + 1))
-            for number in islice(numbers, READERS):
+            for number in where.turns_as(AS_MESSAGES)[:READERS]:
                 name = self._turns[number - 1].answer_message_id or ""
                 answer = self._messages.get(name)
                 if answer is None or name in evidence_trace.used_by or _is_cited(answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.audit.places.whereabouts import LEFT_OUT, whereabouts
+from ce_engine.audit.places.whereabouts import THERE, fate_in, whereabouts
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import TurnRow
@@ -43,12 +43,7 @@ def said_before(
         and quotes(words, Words.of(message.content), query)
     ]
     where = whereabouts([m.message_id or "" for m in hits], document, turns, turns[at - 1].lane)
-    went = {
-        name
-        for name, history in where.items()
-        for stay in history.stays
-        if stay.fate != LEFT_OUT and any(first <= at <= last for first, last in stay.stretches)
-    }
+    went = {name for name, history in where.items() if fate_in(history, at) in THERE}
     return [message for message in hits if message.message_id in went][-MOST:]
 
 

@@ -12,7 +12,6 @@ from ce_engine.audit.places.whereabouts import (
     QUOTED_REST,
     Stay,
     Whereabouts,
-    stretches_of,
 )
 from ce_engine.prepare.compose.render import some_of
 from ce_engine.schema.document import SessionDocument
@@ -85,10 +84,10 @@ class QuotedWords:
             if stay.fate != QUOTED_PART:
                 stays.append(stay)
                 continue
-            numbers = [n for first, last in stay.stretches for n in range(first, last + 1)]
+            numbers = history.turns_as(frozenset({QUOTED_PART}))
             has_words = {n: self._stood(name, n, words) for n in numbers}
             for fate, wanted in ((QUOTED_PART, True), (QUOTED_REST, False)):
-                own = stretches_of(n for n in numbers if has_words[n] is wanted)
+                own = history.stretches_of([n for n in numbers if has_words[n] is wanted])
                 stays += [Stay(fate, tuple(own))] if own else []
         return replace(history, stays=tuple(stays))
 

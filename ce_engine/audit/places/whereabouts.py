@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
 
@@ -43,6 +43,9 @@ FATES = {
 
 _NOT_SENT = frozenset({LEFT_OUT, QUOTED_REST})
 
+THERE = frozenset(FATES) - {LEFT_OUT}
+"""The fates of what went out in some way."""
+
 LEFT = frozenset({LEFT_OUT, QUOTED, QUOTED_PART, QUOTED_REST})
 """The fates of what goes out as no message of its own."""
 
@@ -59,12 +62,38 @@ class Stay:
 class Whereabouts:
     """Where a message went: the turn that had it first, from 1, and what became of it in all that had it.
 
-    `lanes` are those that had it, where the session has others: a stretch tells of the turns of these alone.
+    `lanes` are those that had it, where the session has others: a stretch tells of the turns of these alone. They are
+    among `turns`, in order; `None` where it tells of all.
     """
 
     first: int
     stays: tuple[Stay, ...]
     lanes: tuple[str, ...] = ()
+    turns: Sequence[int] | None = field(default=None, compare=False, repr=False)
+
+    def turns_as(self, fates: AbstractSet[str]) -> list[int]:
+        """The turns in which one of these fates became of it, in order."""
+        numbers = set[int]()
+        for stay in self.stays:
+            for first, last in stay.stretches if stay.fate in fates else ():
+                numbers.update(self._between(first, last))
+        return sorted(numbers)
+
+    def stretches_of(self, turns: Collection[int]) -> list[tuple[int, int]]:
+        """Some of the turns that it tells of, in stretches."""
+        if self.turns is None:
+            return stretches_of(turns)
+        places = (bisect_left(self.turns, turn) for turn in turns)
+        return [(self.turns[first], self.turns[last]) for first, last in stretches_of(places)]
+
+    def tells_of(self, turn: int) -> bool:
+        """Whether a stretch may tell of a turn: it is one of a lane that had it."""
+        return self.turns is None or bool(self._between(turn, turn))
+
+    def _between(self, first: int, last: int) -> Sequence[int]:
+        if self.turns is None:
+            return range(first, last + 1)
+        return self.turns[bisect_left(self.turns, first) : bisect_right(self.turns, last)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +109,8 @@ class Absence:
 
 def fate_in(where: Whereabouts, turn: int) -> str | None:
     """What became of a message in a turn; `None` where that had it not."""
+    if not where.tells_of(turn):
+        return None
     fates = (stay.fate for stay in where.stays if any(a <= turn <= b for a, b in stay.stretches))
     return next(fates, None)
 
@@ -188,6 +219,7 @@ class _History:
 
     def __init__(self) -> None:
         self._turns: dict[str, list[int]] = {}
+        self._together: dict[frozenset[str], list[int]] = {}
         self._last: dict[str, Sequence[Piece]] = {}
         self._changes: list[tuple[int, int, int, str, str | None]] = []
 
@@ -228,7 +260,15 @@ class _History:
             stays.setdefault(fate, []).append((first, last))
         all_stays = tuple(Stay(fate, tuple(stays[fate])) for fate in FATES if fate in stays)
         names = tuple(sorted(lanes)) if lanes < self._turns.keys() else ()
-        return Whereabouts(min(first for _, first, _, _ in stretches), all_stays, names)
+        first = min(first for _, first, _, _ in stretches)
+        return Whereabouts(first, all_stays, names, self._turns_of(frozenset(lanes)))
+
+    def _turns_of(self, lanes: frozenset[str]) -> Sequence[int]:
+        if len(lanes) == 1:
+            return self._turns[next(iter(lanes))]
+        if lanes not in self._together:
+            self._together[lanes] = sorted(turn for lane in lanes for turn in self._turns[lane])
+        return self._together[lanes]
 
     def _stretches(
         self, lane: str, changes: Sequence[tuple[int, str, str | None]]
@@ -262,9 +302,8 @@ class _History:
 
 def turns_sent(texts: Iterable[Whereabouts]) -> list[tuple[int, int]]:
     """The turns in which any of some texts went out, whole or with what is looked for, in stretches."""
-    stays = (stay for text in texts for stay in text.stays if stay.fate not in _NOT_SENT)
-    stretches = {stretch for stay in stays for stretch in stay.stretches}
-    return stretches_of({n for first, last in stretches for n in range(first, last + 1)})
+    fates = THERE - _NOT_SENT
+    return stretches_of({turn for text in texts for turn in text.turns_as(fates)})
 
 
 def stretches_of(turns: Iterable[int]) -> list[tuple[int, int]]:
@@ -302,6 +341,7 @@ __all__ = [
     "QUOTED_REST",
     "SENT",
     "SHORTENED",
+    "THERE",
     "Absence",
     "Stay",
     "Whereabouts",

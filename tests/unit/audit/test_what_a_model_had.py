@@ -40,7 +40,7 @@ from ce_engine.audit.places.whereabouts import (
 from ce_engine.audit.unsupported_numbers import unsupported_numbers
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
-from ce_engine.testing.host import assistant, user
+from ce_engine.testing.host import HostApp, assistant, system, user
 from tests.hosts.ward_host import CHART, RECORD, SCOPE, Ward, config, small_talk, ward_of
 
 
@@ -465,3 +465,29 @@ def test_each_field_that_a_note_names_is_in_the_report(engine: ContextEngine, to
         assert fields == {name for names in noted_fields(row.report).values() for name in names}
         named += len(fields)
     assert named
+
+
+@pytest.mark.req("A-18")
+def test_in_a_team_what_one_agent_had_counts_for_none_of_its_colleagues(
+    engine: ContextEngine,
+) -> None:
+    """Their turns take turns: a stretch from turn 4 to turn 13 tells of those of one lane alone."""
+    ward, desk = Ward(engine, 5000), HostApp(engine, SCOPE, [system("You sell.")])
+    number = 0
+    for tool, paper in (("patient_record", RECORD), ("ward_chart", CHART), ("lab", '{"ALT": 214}')):
+        ward.look_up(f"What does the {tool} say?", tool, paper, "Noted.")
+        number += 2
+        desk.ask(f"Do we have food of kind {number}?", "Yes.", lane_key="desk", config=config(5000))
+        number += 1
+    both = [n for n, text in enumerate(ward.inputs) if "31.2" in text and "28.6" in text]
+    had = [n // 2 * 3 + n % 2 + 1 for n in both]  # two of its turns stand beside one of the desk's
+    document, turns = ward.stored()
+    [found] = contradictions(document, turns)
+    assert found.shared_turns == had == [5, 7, 8]
+    record = next(n for n, each in document.evidences.items() if each.content == RECORD)
+    where = evidence_whereabouts([record], document, turns)[record]
+    assert [fate_in(where, n) for n in range(1, len(turns) + 1)] == [
+        *(None, SENT, None),
+        *(SENT, SENT, None),
+        *(SENT, SENT, None),
+    ]
