@@ -37,6 +37,9 @@ MAX_FIELDS = 100
 """Fields of one piece of evidence that are compared."""
 MAX_CLAIMS = 40
 """Pieces of evidence that are compared on one field, the last ones."""
+_COMMON = frozenset(
+    ["status", "state", "type", "kind", "name", "title", "date", "time", "note", "notes", "comment", "comments", "description", "created", "updated", "created_at", "updated_at", "createdat", "updatedat", "version", "状态", "类型", "名称", "标题", "日期", "时间", "备注", "说明"]
+)
 MAX_VALUE_CHARS = 80
 MAX_IDS = 2
 """Ids that are named of what sources disagree about, the first."""
@@ -74,6 +77,8 @@ class _Claim:
     plain: str
     source: tuple[str, str, str]
     about: Mapping[str, str]
+    is_common: bool = False
+    """Things of every kind have such a field: an order has a state, and its invoice has another."""
     is_named: bool = False
     """The field says itself what it speaks of: a declared one, or one inside a named object."""
 
@@ -94,7 +99,8 @@ class _Claim:
         shared = self.about.keys() & other.about.keys()
         if any(self.about[name] != other.about[name] for name in shared):
             return False
-        is_part = self.about.keys() <= shared or other.about.keys() <= shared
+        own, others = self.about.keys() <= shared, other.about.keys() <= shared
+        is_part = (own and others) if self.is_common else (own or others)
         return self.is_named or (bool(shared) and is_part)
 
 
@@ -190,22 +196,25 @@ def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
         declared = evidence.metadata.get("field")
         if isinstance(declared, str) and declared:
             value = str(evidence.metadata.get("value", evidence.content))
-            claims_by_field[declared].append(_claim(evidence, value, {}, is_named=True))
+            claims_by_field[declared].append(_claim(evidence, declared, value, {}, is_named=True))
             continue
         fields = _fields(evidence.content)
         about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
         for name, value in fields.items():
             claims_by_field[name].append(
-                _claim(evidence, value, about, is_named=name.count(".") > 1)
+                _claim(evidence, name, value, about, is_named=name.count(".") > 1)
             )
     return claims_by_field
 
 
-def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, is_named: bool) -> _Claim:
+def _claim(
+    evidence: Evidence, name: str, value: str, about: Mapping[str, str], *, is_named: bool
+) -> _Claim:
     """A claim with what is compared of it, made once: it is compared with many."""
     evidence_source = evidence.source
     source = (str(evidence_source.kind), evidence_source.name, evidence_source.uri)
-    return _Claim(evidence, value, _plain(value), source, about, is_named)
+    is_common = name.rpartition(".")[2].lower() in _COMMON
+    return _Claim(evidence, value, _plain(value), source, about, is_common, is_named)
 
 
 def _fields(content: str) -> dict[str, str]:

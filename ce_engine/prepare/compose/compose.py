@@ -25,7 +25,8 @@ SECTIONS = (
 SYSTEM = ("framework__context",)
 """What an owner stored as rules: of what is brought in, this alone stands in the system's message."""
 
-STANDING = ("noted__context", "experience__context", "compression__context")
+NOTED = "noted__context"
+STANDING = (NOTED, "experience__context", "compression__context")
 """What stays the same from call to call (D-05): it never stands behind the history."""
 
 

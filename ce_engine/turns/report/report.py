@@ -16,6 +16,7 @@ from ce_engine.errors import (
     StoreUnavailableError,
 )
 from ce_engine.prepare.blocks.material import CONTEXTS
+from ce_engine.prepare.compose.compose import NOTED, STANDING
 from ce_engine.prepare.compose.shorter_texts import saved_in
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
@@ -210,7 +211,7 @@ class ReportWriter:
             # In whole it is the very message that the app sent when it was new.
             yield ((name, saved) if saved else name), items[name].tokens - saved
         elif isinstance(step, Insert):
-            yield self._injected(step.text, RULES if step.layer is Layer.RULES else TEXT)
+            yield self._injected(step.text, RULES if step.layer is Layer.RULES else "")
         elif step.index in self.outcome.forms and isinstance(step, Shorten):
             item = items[step.index]
             yield (item.message_id, hash(step.text)), item.tokens
@@ -235,8 +236,11 @@ class ReportWriter:
             if isinstance(step, Extend):  # only rules stand behind a message, the system's
                 yield self._injected(step.text, RULES)
 
-    def _injected(self, text: str, kind: str = TEXT) -> Unit:
-        return (kind, hash(text)), self.count(text)
+    def _injected(self, text: str, kind: str = "") -> Unit:
+        """A text of ours; rules that were derived stand quoted before the first message of a person."""
+        first, standing = self.outcome.texts.first, self.outcome.contexts.keys() & STANDING
+        are_rules = standing == {NOTED} and text.startswith(first)
+        return (kind or (RULES if are_rules else TEXT), hash(text)), self.count(text)
 
 
 def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:

@@ -89,6 +89,19 @@ def test_what_is_no_conflict(other: Evidence, why: str) -> None:
 
 
 @pytest.mark.req("A-18")
+@pytest.mark.parametrize("field", ["state", "Status", "created_at", "状态"])
+def test_two_things_of_which_one_names_the_other_have_states_of_their_own(field: str) -> None:
+    """An order is dispatched, and its invoice is unpaid; the total is of both."""
+    order = {"order_id": "OR-5101", field: "dispatched", "total": 412.5}
+    invoice = {"invoice_id": "IN-77", "order_id": "OR-5101", field: "unpaid", "total": 418}
+    found = settle(said("o", SourceKind.TOOL, order), said("i", SourceKind.TOOL, invoice))
+    assert [record.field_path for record in found.conflicts] == ["$.total"]
+    copy = {"order_id": "OR-5101", field: "cancelled"}
+    found = settle(said("o", SourceKind.TOOL, order), said("c", SourceKind.RAG, copy))
+    assert [record.field_path for record in found.conflicts] == [f"$.{field}"]
+
+
+@pytest.mark.req("A-18")
 def test_the_note_says_which_of_several_things_it_is_about() -> None:
     """Two invoices with two amounts each: without its number nobody knows which of them is 18,820.60."""
 

@@ -189,14 +189,16 @@ def test_tools_that_the_app_adds_are_told_as_what_broke_the_prefix(engine: Conte
     assert app.ask("谢谢。", "不客气。", tools=tools).report.prefix_broken_by == ""
 
 
+@pytest.mark.parametrize("derived", [False, True])
 @pytest.mark.parametrize("system_messages", [[system("You help.")], []])
 def test_a_rule_that_changed_is_told_as_what_broke_the_prefix(
-    engine: ContextEngine, url: str, system_messages: list[Any]
+    engine: ContextEngine, url: str, system_messages: list[Any], *, derived: bool
 ) -> None:
+    """Also one that was derived from a talk: it stands quoted before the first message of a person."""
     scope = Scope(session_id="s")
     app, rules = HostApp(engine, scope, system_messages), engine.sync.constraints
     said = [app.ask("Where is the lamp?", "On the shelf.").report.prefix_broken_by]
-    made = rules.create(scope, "Answer in euros.")
+    made = rules.create(scope, "Answer in euros.", derived=derived)
     said.append(app.ask("And the chair?", "Here.").report.prefix_broken_by)
     said.append(app.ask("And the table?", "Here.").report.prefix_broken_by)
     rules.update(scope, made.constraint_id, text="Answer in euros, with VAT.")
