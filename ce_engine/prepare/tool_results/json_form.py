@@ -55,7 +55,7 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[dict[str, A
     missing = [name for name in old if name not in new]
     for name, value in new.items():
         old_value = old.get(name)
-        if name in old and old_value == value and type(old_value) is type(value):
+        if name in old and _same(old_value, value):
             continue
         if isinstance(value, dict) and isinstance(old_value, dict):
             inside, missing_inside = changed(old_value, value)
@@ -118,7 +118,14 @@ def _table(value: list[Any]) -> dict[str, Any] | None:
 
 
 def _same(value: Any, other: Any) -> bool:
-    return value == other and type(value) is type(other)
+    """Whether two values are written alike: `1` is not `true`, inside others neither."""
+    if type(value) is not type(other) or value != other:
+        return False
+    if isinstance(value, dict):
+        return all(_same(item, other[name]) for name, item in value.items())
+    if isinstance(value, list):
+        return all(map(_same, value, other))
+    return True
 
 
 def _objects(value: list[Any]) -> Iterator[dict[str, Any]]:

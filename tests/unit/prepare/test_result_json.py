@@ -103,6 +103,15 @@ def test_an_object_that_looks_like_ours_is_not_made_into_rows() -> None:
     assert compact(value) == write(value)
 
 
+def test_what_is_true_is_not_one_inside_others_neither() -> None:
+    rows = [{"user": f"u{n}", "rights": {"a": [1, 0] if n == 0 else [True, False]}} for n in range(4)]
+    assert compact(read(json.dumps(rows))).count("[true,false]") == 3
+    old = read('{"id":"7","flags":[1,{"x":0}]}')
+    new = read('{"id":"7","flags":[true,{"x":0}]}')
+    assert changed(old, new) == ({"flags": [True, {"x": 0}]}, [])
+    assert changed(new, new) == ({}, [])
+
+
 def test_of_a_known_object_only_what_changed() -> None:
     old = {"id": "R1", "cabin": "eco", "fees": {"bags": 1, "seat": 2}, "old": 1, "list": [1]}
     new = {"id": "R1", "cabin": "biz", "fees": {"bags": 1}, "list": [1, 2], "ok": True}
