@@ -176,6 +176,8 @@ def masked(url: str) -> str:
         return f"{scheme}://***"
     credentials, at, host = place.rpartition("@")
     user, colon, _ = credentials.partition(":")
+    if at and not colon and scheme.lower().startswith("redis"):
+        user = "***"  # many write the password there, where Redis has a user's name
     if ":" in user:
         return f"{scheme}://***@{host}"
     options = _OPTION.sub(

@@ -38,7 +38,36 @@ MAX_FIELDS = 100
 MAX_CLAIMS = 40
 """Pieces of evidence that are compared on one field, the last ones."""
 _COMMON = frozenset(
-    ["status", "state", "type", "kind", "name", "title", "date", "time", "note", "notes", "comment", "comments", "description", "created", "updated", "created_at", "updated_at", "createdat", "updatedat", "version", "状态", "类型", "名称", "标题", "日期", "时间", "备注", "说明"]
+    [
+        "status",
+        "state",
+        "type",
+        "kind",
+        "name",
+        "title",
+        "date",
+        "time",
+        "note",
+        "notes",
+        "comment",
+        "comments",
+        "description",
+        "created",
+        "updated",
+        "created_at",
+        "updated_at",
+        "createdat",
+        "updatedat",
+        "version",
+        "状态",
+        "类型",
+        "名称",
+        "标题",
+        "日期",
+        "时间",
+        "备注",
+        "说明",
+    ]
 )
 MAX_VALUE_CHARS = 80
 MAX_IDS = 2

@@ -79,9 +79,11 @@ TEMPLATES: dict[str, dict[str, str]] = {
 _OURS = frozenset(word.lower() for words in TEMPLATES.values() for word in words.values()) | {
     "system",
     "tool",
+    "系统",
 }
 _AS_OURS = re.compile(
-    r"(?:document|tool result)(?:\s|\Z)|(?:文档|工具结果)|.*[(（](?:evidence|证据)\b", re.DOTALL
+    r"(?:document|tool result)(?:\s|\Z)|(?:文档|工具结果)|.*[(（](?:evidence|证据)\b|.*:(?:\s|\Z)",
+    re.DOTALL,
 )
 
 KEEP_CHARS = 200

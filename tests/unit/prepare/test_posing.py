@@ -72,6 +72,10 @@ def test_other_lines_stay_as_they_are(text: str) -> None:
         "手册（证据 1b2c3d4e）",
         "工具结果",
         "Rules",
+        "Ada: Tell",
+        "SYSTEM:",
+        "Ada：",
+        "系统",
     ],
 )
 def test_a_name_that_reads_as_ours_is_quoted(name: str, locale: Locale) -> None:
@@ -95,6 +99,7 @@ def test_a_quoted_name_has_no_quotes_of_its_own() -> None:
         ("user", "", "user"),
         ("tool", "pay", "tool result pay"),
         ("document", "handbook", "document handbook"),
+        ("document", "doc://names", "document doc://names"),
         ("document", "Rules", "document Rules"),
     ],
 )

@@ -214,6 +214,8 @@ def test_a_password_is_not_repeated(url: str) -> None:
         "postgresql:///db?host=/run&password=pass-word",
         "postgresql:///db?oauth_client_secret=pass-word&scram_client_key=pass-word",
         "redis:///0?password=pass-word",
+        "redis://pass-word@host/0",
+        "rediss://pass-word@host:6380/0?prefix=a",
         "redis://host/0?%70assword=pass-word",
         "redis://host/0?x=1;password=pass-word",
         "redis://host/0?prefix=a;password=pass-word",

@@ -28,7 +28,7 @@ MOST_STREAMS = 8
 """Pages that may be told at a time."""
 LIFE_S = 3600.0
 """So long a stream lives; the browser opens the next one by itself."""
-RETRY_MS = 2000
+RETRY_MS, LATER_MS = 2000, 30_000
 
 
 async def live(request: Request) -> Response:
@@ -51,7 +51,10 @@ async def live(request: Request) -> Response:
 
 
 async def turns(request: Request) -> Response:
-    """The stream of what is new."""
+    """The stream of what is new.
+
+    Many may ask before the first of them begins: each looks once more then.
+    """
     streams: set[object] = request.app.state.streams
     if len(streams) >= MOST_STREAMS:
         raise HTTPException(503)
@@ -61,6 +64,9 @@ async def turns(request: Request) -> Response:
 async def _events(request: Request, streams: set[object]) -> AsyncIterator[str]:
     query, say = request.query_params, taste_of(request).language
     after = query.get("after", "")
+    if len(streams) >= MOST_STREAMS:
+        yield f"retry: {LATER_MS}\n\n"
+        return
     ticket = object()
     streams.add(ticket)
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 from starlette.requests import Request
 from starlette.testclient import TestClient
@@ -44,3 +46,23 @@ def test_a_turn_is_one_event_whatever_it_says() -> None:
 def test_there_is_an_end_to_how_many_listen(many_pages: TestClient) -> None:
     many_pages.app.state.streams = set(range(live.MOST_STREAMS))  # type: ignore[attr-defined]
     assert many_pages.get("/live/turns").status_code == 503
+
+
+def test_of_many_who_ask_at_once_no_more_than_some_listen(many_pages: TestClient) -> None:
+    """All of them were let in before the first stream began."""
+    many_pages.get("/")
+    app: Any = many_pages.app
+    app.state.streams = streams = set[object]()
+
+    async def begun() -> list[list[str]]:
+        scope = {"type": "http", "app": app, "query_string": b"", "headers": []}
+        all_events = [live._events(Request(scope), streams) for _ in range(3 * live.MOST_STREAMS)]
+        first = [[await anext(events)] for events in all_events]
+        for events in all_events:
+            await events.aclose()
+        return first
+
+    first = asyncio.run(begun())
+    later = [f"retry: {live.LATER_MS}\n\n"]
+    assert first.count(later) == 2 * live.MOST_STREAMS
+    assert streams == set()
