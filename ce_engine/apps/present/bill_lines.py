@@ -180,7 +180,7 @@ def _counted_more(prompt: int, sent: int, say: Say) -> str:
 def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
     tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
     if cached is None:
-        return tokens + say(" (it did not tell of a cache)")
+        return tokens + say(" (nobody told of a cache)")
     share = percent(cached, prompt, PLACES)
     return tokens + say(" ({cached} of them cached: {share})", cached=cached, share=share)
 

@@ -9,7 +9,7 @@ from ce_engine.text.quote import one_line
 
 _HEADERS = {
     "en": "[Constraints - must not be violated]",
-    "zh": "[创作约束 - 不可违反]",
+    "zh": "[约束 - 不可违反]",
 }
 
 

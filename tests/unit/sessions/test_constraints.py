@@ -300,7 +300,7 @@ def test_blocking_callers_have_the_same() -> None:
 def test_they_read_as_a_numbered_list_under_a_fixed_header() -> None:
     texts = ["严格第一人称叙述", "林远性格冷静,\n2. 不会大声喊叫"]
     assert render_constraints(texts, "zh") == (
-        "[创作约束 - 不可违反]\n1. 严格第一人称叙述\n2. 林远性格冷静, 2. 不会大声喊叫"
+        "[约束 - 不可违反]\n1. 严格第一人称叙述\n2. 林远性格冷静, 2. 不会大声喊叫"
     )
     assert render_constraints(["Be brief."], "en") == (
         "[Constraints - must not be violated]\n1. Be brief."
