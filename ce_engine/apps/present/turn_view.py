@@ -15,6 +15,7 @@ from ce_engine.apps.present.reasons import NEVER_OUT, Reasons, moved_in
 from ce_engine.apps.present.rules_out import said_of_rules
 from ce_engine.apps.present.vocabulary import attachment_words
 from ce_engine.audit.places.message_places import (
+    ALONE,
     LEFT_OUT,
     QUOTED,
     QUOTED_PART,
@@ -299,20 +300,18 @@ def _is_before(part: SentPart, index: float, seqs: Mapping[str, int | None], seq
 
 
 class Fates:
-    """What was decided on each message of a list: decisions stand for runs, told by their first one."""
+    """What was decided on each message of a list: decisions stand for runs, told by their first one, but for some of one alone."""
 
     def __init__(self, decisions: Sequence[PruneDecision], ids: Sequence[str | None]) -> None:
         places = {name: at for at, name in enumerate(ids) if name}
         self._places = places
+        self._alone = {d.block_id: d for d in decisions if d.reason in ALONE}
         begun = sorted(
-            (places[d.block_id], at) for at, d in enumerate(decisions) if d.block_id in places
+            (places[d.block_id], at)
+            for at, d in enumerate(decisions)
+            if d.block_id in places and d.reason not in ALONE
         )
         self._begun, self._decisions = begun, decisions
-        self._alone = {
-            d.block_id: d
-            for d in decisions
-            if d.reason in ("orphaned_tool_result", "unanswered_tool_call")
-        }
 
     def of(self, message_id: str | None) -> PruneDecision | None:
         """The decision that a message is part of; `None` of none, such as of a system message."""

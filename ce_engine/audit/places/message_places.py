@@ -26,7 +26,7 @@ OLDER = "older_tool_result"
 OF_RESULTS = FORMS | {OLDER}
 """Reasons for which the results of a group are shorter, and not the call."""
 
-_ALONE = frozenset({"orphaned_tool_result", "unanswered_tool_call", "repeated_system_message"})
+ALONE = frozenset({"orphaned_tool_result", "unanswered_tool_call", "repeated_system_message"})
 """Reasons of decisions on a single message, which stands in no run."""
 
 _KEPT = ("kept", "fits")
@@ -106,7 +106,7 @@ class MessagePlaces:
             n = None if name.startswith(RECALLED) else self._log.by_message_id(name)
             if n is None or decision["reason"] in FORMS:
                 continue
-            if decision["reason"] in _ALONE:
+            if decision["reason"] in ALONE:
                 alone += [self._at[n]] if n in self._at else []
             else:
                 decided.append((n, (decision["action"], decision["reason"])))
@@ -266,4 +266,13 @@ def _stored_as(messages: Sequence[Message]) -> dict[str, list[int]]:
     return places_of
 
 
-__all__ = ["LEFT_OUT", "QUOTED", "QUOTED_PART", "SENT", "SHORTENED", "MessagePlaces", "Piece"]
+__all__ = [
+    "ALONE",
+    "LEFT_OUT",
+    "QUOTED",
+    "QUOTED_PART",
+    "SENT",
+    "SHORTENED",
+    "MessagePlaces",
+    "Piece",
+]

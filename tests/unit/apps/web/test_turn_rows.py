@@ -25,7 +25,9 @@ from ce_engine import (
     ToolRequest,
     create_context_engine,
 )
+from ce_engine.apps.present.turn_view import Fates
 from ce_engine.apps.web import rest
+from ce_engine.schema.report import PruneDecision
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.shop_host import ASKED, INVOICE, TOPICS
 from tests.unit.apps.web.visiting import plain, turn_of
@@ -205,3 +207,17 @@ def test_the_exported_page_says_it_too(url: str, tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     assert re.search(r"\d+ of them quoted", text)
     assert re.search(r"Invoice INV-2041 over 1,280 EUR is due 14 March\.[^<]*· quoted</a>", text)
+
+
+@pytest.mark.parametrize(
+    "reason", ["unanswered_tool_call", "orphaned_tool_result", "repeated_system_message"]
+)
+def test_what_is_decided_on_one_message_alone_is_not_told_of_those_behind_it(reason: str) -> None:
+    """A call without its results is left out; the question behind it was no such call, and went out."""
+    decisions = [
+        PruneDecision(block_id="first", action="kept", reason="fits"),
+        PruneDecision(block_id="call", action="dropped", reason=reason),
+    ]
+    fates = Fates(decisions, ["first", "answer", "call", "question", "last"])
+    told = [getattr(fates.of(name), "reason", None) for name in ("answer", "call", "question")]
+    assert told == ["fits", reason, "fits"]
