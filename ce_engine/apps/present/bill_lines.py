@@ -121,7 +121,7 @@ def bill_words(bill: Bill, amounts: Amounts, say: Say = ENGLISH) -> str:
         "by our own count {sent} went out in them",
         amount=amounts.text(bill.amount, say),
         inputs=amounts.bare(sum(bill.inputs.values())),
-        tokens=_of_cached(bill.prompt, bill.cached, say),
+        tokens=_of_cached(bill.prompt, bill.cached, say, bill.untold),
         answers=amounts.bare(bill.answers),
         completion=bill.completion,
         calls=say("{count} call", "{count} calls", count=len(bill.inputs)),
@@ -177,11 +177,21 @@ def _counted_more(prompt: int, sent: int, say: Say) -> str:
     return say(": the provider counts {share} more", share=percent(prompt - sent, sent))
 
 
-def _of_cached(prompt: int, cached: int | None, say: Say) -> str:
+def _of_cached(prompt: int, cached: int | None, say: Say, untold: int = 0) -> str:
     tokens = say("{count} token of input", "{count} tokens of input", count=prompt)
     if cached is None:
-        return tokens + say(" (nobody told of a cache)")
+        return tokens + say(
+            " (nobody told of a cache: what begins alike counts as cached, where it is long enough)"
+        )
     share = percent(cached, prompt, PLACES)
+    if untold:
+        return tokens + say(
+            " ({cached} of them cached: {share}; of {count} call nobody told: what begins alike counts as cached, too)",
+            " ({cached} of them cached: {share}; of {count} calls nobody told: what begins alike counts as cached, too)",
+            cached=cached,
+            share=share,
+            count=untold,
+        )
     return tokens + say(" ({cached} of them cached: {share})", cached=cached, share=share)
 
 

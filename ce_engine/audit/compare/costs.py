@@ -191,19 +191,22 @@ def billed(call: CallRecord, prices: PriceTable) -> float | None:
     price = prices.of(call.model, call.provider)
     if price is None:
         return None
+    return (_input_cost(call, price) + call.completion * price.output) / prices.per
+
+
+def _input_cost(call: CallRecord, price: ModelPrice) -> float:
+    """What an input cost, by what its provider told of it, else as it may be."""
     prompt = call.sent if call.prompt is None else call.prompt
     if call.cached is not None:
-        paid = price.of_cached(prompt, call.cached)
-    else:
-        paid = price.of_input(prompt, cached_tokens(call))
-    return (paid + call.completion * price.output) / prices.per
+        return price.of_cached(prompt, call.cached)
+    return price.of_input(prompt, cached_tokens(call))
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """What calls cost of which the provider told its tokens: by these, where `CallCost` is by our own count.
 
-    Where it did not tell of a cache, nothing counts as cached.
+    Where nobody told of a cache, what begins like the call before counts as cached, if it is long enough.
 
     Attributes:
         inputs: what their inputs cost, by call: its place among those that were summed up.
@@ -212,6 +215,7 @@ class Bill:
         cached: those of them that were in a provider's cache; `None` where none told of one.
         completion: tokens of the answers.
         sent: tokens of the same inputs, by our own count.
+        untold: calls of which nobody told whether anything was cached, and something may have been.
     """
 
     inputs: dict[int, float]
@@ -220,6 +224,7 @@ class Bill:
     cached: int | None = None
     completion: int = 0
     sent: int = 0
+    untold: int = 0
 
     @property
     def amount(self) -> float:
@@ -233,16 +238,13 @@ def bill_of(calls: Sequence[CallRecord], table: PriceTable) -> Bill:
     prices = {place: table.of(call.model, call.provider) for place, call in counted.items()}
     cached = [call.cached for call in counted.values() if call.cached is not None]
     return Bill(
-        {
-            n: price.of_cached(counted[n].prompt or 0, counted[n].cached or 0) / table.per
-            for n, price in prices.items()
-            if price
-        },
+        {n: _input_cost(counted[n], price) / table.per for n, price in prices.items() if price},
         math.fsum(counted[n].completion * p.output for n, p in prices.items() if p) / table.per,
         prompt=sum(call.prompt or 0 for call in counted.values()),
         cached=sum(cached) if cached else None,
         completion=sum(call.completion for call in counted.values()),
         sent=sum(call.sent for call in counted.values()),
+        untold=sum(call.cached is None and cached_tokens(call) > 0 for call in counted.values()),
     )
 
 

@@ -224,12 +224,12 @@ TOLD_CACHED = Told(sent=100, prompt=90, params={"cache_read": 32})
         (
             "en",
             "as told 101 units: 61 for 90 tokens of input (32 of them cached: 35.6%), 40 for an answer of 10 tokens; by our own count 100 went out",
-            "as told 231 units: 151 for 180 tokens of input (32 of them cached: 17.8%), 80 for answers of 20 tokens, in 2 calls; by our own count 200 went out",
+            "as told 199 units: 119 for 180 tokens of input (32 of them cached: 17.8%; of 1 call nobody told: what begins alike counts as cached, too), 80 for answers of 20 tokens, in 2 calls; by our own count 200 went out",
         ),
         (
             "zh",
             "服务商告知 101 相对单位：输入 90 token（其中 32 已缓存：35.6%），计 61；回答 10 token，计 40；按我们自己的计数发出 100",
-            "服务商告知 231 相对单位：输入 180 token（其中 32 已缓存：17.8%），计 151；回答 20 token，计 80；共 2 次调用；其中按我们自己的计数发出 200",
+            "服务商告知 199 相对单位：输入 180 token（其中 32 已缓存：17.8%；有 1 次调用没有缓存方面的信息：与上一次开头相同的部分也按已缓存计），计 119；回答 20 token，计 80；共 2 次调用；其中按我们自己的计数发出 200",
         ),
     ],
 )

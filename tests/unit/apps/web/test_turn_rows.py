@@ -215,8 +215,8 @@ def test_the_exported_page_says_it_too(url: str, tmp_path: Path) -> None:
 def test_what_is_decided_on_one_message_alone_is_not_told_of_those_behind_it(reason: str) -> None:
     """A call without its results is left out; the question behind it was no such call, and went out."""
     decisions = [
-        PruneDecision(block_id="first", action="kept", reason="fits"),
-        PruneDecision(block_id="call", action="dropped", reason=reason),
+        PruneDecision(block_id="first", action="kept", reason="fits", token_estimate=9),
+        PruneDecision(block_id="call", action="dropped", reason=reason, token_estimate=3),
     ]
     fates = Fates(decisions, ["first", "answer", "call", "question", "last"])
     told = [getattr(fates.of(name), "reason", None) for name in ("answer", "call", "question")]
