@@ -107,7 +107,7 @@ def test_what_is_true_is_not_one_inside_others_neither() -> None:
     rows = [
         {"user": f"u{n}", "rights": {"a": [1, 0] if n == 0 else [True, False]}} for n in range(4)
     ]
-    assert compact(read(json.dumps(rows))).count("[true,false]") == 3
+    assert (compact(read(json.dumps(rows))) or "").count("[true,false]") == 3
     old = read('{"id":"7","flags":[1,{"x":0}]}')
     new = read('{"id":"7","flags":[true,{"x":0}]}')
     assert changed(old, new) == ({"flags": [True, {"x": 0}]}, [])

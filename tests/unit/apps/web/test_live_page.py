@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
@@ -59,6 +60,7 @@ def test_of_many_who_ask_at_once_no_more_than_some_listen(many_pages: TestClient
         all_events = [live._events(Request(scope), streams) for _ in range(3 * live.MOST_STREAMS)]
         first = [[await anext(events)] for events in all_events]
         for events in all_events:
+            assert isinstance(events, AsyncGenerator)
             await events.aclose()
         return first
 
