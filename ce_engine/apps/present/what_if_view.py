@@ -312,14 +312,7 @@ class WhatIfView:
         if None not in self.prefixes:
             old, new = (prefix or 0 for prefix in self.prefixes)
             least = price.cached_from if price is not None else 0
-            name = (
-                say("of these like the call before, and cacheable")
-                if max(old, new) >= least
-                else say(
-                    "of these like the call before, too few to be cached (from {least} on)",
-                    least=least,
-                )
-            )
+            name = say(_alike(old >= least, new >= least), least=least)
             lines.append(SumLine(name, number(old), number(new), _more(new - old)))
         if price is not None:
             lines += self._costs(table, price, say)
@@ -376,6 +369,15 @@ ANEW = 1.25
 
 def _more(value: int) -> str:
     return f"+{value:,}" if value > 0 else f"−{-value:,}" if value else "0"
+
+
+def _alike(is_enough: bool, is_enough_then: bool) -> str:
+    """What tokens like the call before are called, by whether they are enough for a cache in both."""
+    if is_enough and is_enough_then:
+        return "of these like the call before, and cacheable"
+    if not (is_enough or is_enough_then):
+        return "of these like the call before, too few to be cached (from {least} on)"
+    return "of these like the call before (cacheable from {least} on)"
 
 
 def _standing(why: Explanation) -> set[str]:

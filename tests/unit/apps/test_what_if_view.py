@@ -11,7 +11,7 @@ from ce_engine.apps.present.links import Links
 from ce_engine.apps.present.what_if import what_if_config
 from ce_engine.apps.present.what_if_view import WhatIfView
 from ce_engine.schema.replay import Sent
-from ce_engine.text.tokens.prices import RELATIVE
+from ce_engine.text.tokens.prices import LISTED, RELATIVE
 from tests.hosts.shop_host import INVOICE, SHOP, Shop, shop_engine
 
 
@@ -134,3 +134,24 @@ def test_what_is_typed_and_what_was_told_is_joined_with_what_stands_there(shop: 
         ),
     ]
     assert list(view.about(None, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "words"),
+    [
+        ((2000, 1024), "and cacheable"),
+        ((340, 900), "too few to be cached (from 1024 on)"),
+        ((340, 2000), "(cacheable from 1024 on)"),
+        ((2000, 340), "(cacheable from 1024 on)"),
+    ],
+)
+def test_what_is_enough_for_a_cache_in_one_of_both_is_not_said_to_be_so_in_the_other(
+    shop: Shop, prefixes: tuple[int, int], words: str
+) -> None:
+    view = view_of(shop.engine, len(shop.reports), 1500)
+    view.prefixes = prefixes
+    price = LISTED.of("gpt-4o", "")
+    assert price is not None
+    [line] = [line for line in view.sums(LISTED, price) if "like the call before" in line.title]
+    assert line.title.replace(",", "").endswith(words)
+    assert (line.was.replace(",", ""), line.then.replace(",", "")) == tuple(map(str, prefixes))
