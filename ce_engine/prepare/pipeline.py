@@ -416,10 +416,12 @@ class _Assembly:
 
     def _match(self, candidates: Sequence[Candidate], query: str) -> list[Candidate]:
         """What says what the question names exactly, where nothing that goes out does."""
-        pins = self.out.pins.values()
-        return named_alone(
-            candidates, query, lambda: [*self.groups.texts(), *(pin.text for pin in pins)]
-        )
+
+        def there() -> list[str]:
+            pins = (pin.text for pin in self.out.pins.values())
+            return [*self.groups.texts(), *self.sources.documents(), *pins]
+
+        return named_alone(candidates, query, there)
 
     @property
     def _task_entry(self) -> int:

@@ -55,6 +55,7 @@ class CandidateSources:
         results: tool results that do not go out whole, at most so many; those that later calls took from first, with a score.
         compacts: tool results are in their forms since the line is over its limit, not since they arrived.
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
+        documents: texts that were found for this call, which its app puts into its own prompt.
         terms: a text's terms, as relevance understands them.
         day_of: the day on which an item was said, `YYYY-MM-DD`; `""` where it is not known.
         message_of: the stored message of an item that the host does not have.
@@ -111,3 +112,4 @@ class CandidateSources:
     now: str | None = None
     compacts: bool = False
     costs: MutableMapping[str, int] = field(default_factory=dict)
+    documents: Callable[[], Sequence[str]] = tuple

@@ -112,6 +112,7 @@ class Recall:
             nearest=self.nearest,
             around=self.around,
             unread=self.unread,
+            documents=self._stored_documents,
             is_hidden=self.is_hidden,
             materials=self.materials,
             whole=self.call.by_hand,
@@ -128,6 +129,12 @@ class Recall:
             return self.call.messages[item.index].message.content
         assert item.n is not None
         return self.view.rows[item.n].message.content
+
+    def _stored_documents(self) -> list[str]:
+        """What was found for this call, as stored: its app puts it into its own prompt, which is never stored."""
+        found = [] if self.call.by_hand else [name for name, _ in self.documents]
+        evidence_rows = self.view.evidence
+        return [evidence_rows[n].evidence.content for n in found if n in evidence_rows]
 
     def says(self, item: MessageItem) -> object:
         """What tells whether two messages of the host say the same: of those that are not stored a replay has digests."""

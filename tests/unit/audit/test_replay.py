@@ -26,6 +26,8 @@ from ce_engine import (
     RedactionRules,
     Replay,
     ReplayUnavailableError,
+    Retrieval,
+    RetrievedDoc,
     Role,
     RuntimeConfig,
     Scope,
@@ -488,3 +490,25 @@ def test_the_parts_of_an_input_add_up_to_it(engine: ContextEngine) -> None:
             number
         )  # one or two at the seams of a quotation
     assert {"kept", "extended", "shortened"} <= actions
+
+
+def test_what_a_document_in_the_apps_own_prompt_names_is_there_in_a_replay_too(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    """The prompt is never stored, and the document is: with it, the question's name is not looked for elsewhere."""
+    own, document = config(420, placement="cache"), "Report of batch RG-12: moisture 5.2 per cent."
+    app = HostApp(engine, SCOPE, [system(PROMPT)])
+    app.ask("Is batch RG-12 good? It came with a lorry on Monday. " * 3, "It is.", config=own)
+    for n in range(12):
+        app.ask(f"Tell me about item {n}. " * 4, f"Item {n} is a lamp.", config=own)
+    near = "What is the moisture of the hall, and what is the moisture of the loft?"
+    app.ask(near, "The moisture is 40 per cent.", config=own)
+    found = Retrieval("search", "moisture", [RetrievedDoc(document)])
+    engine.sync.record_retrieval(SCOPE, found, request_id=f"request-{app.requests + 1}")
+    app.messages[0] = system(f"{PROMPT}\n{document}")
+    report = app.ask("And what is the moisture of RG-12?", "5.2 per cent.", config=own).report
+    assert report.dropped
+    engine.sync.flush()
+    replay = later.sync.replay(SCOPE)
+    assert codes(replay) == {"SYSTEM_NOT_GIVEN"}
+    assert replay.equal
