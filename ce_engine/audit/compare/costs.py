@@ -162,6 +162,10 @@ def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
     return CallCost(sent_cost, untouched_cost, answer_cost, cause)
 
 
+_NEAR = 1.1
+"""A beginning of up to so many times the least that is cached may be too short, for its tokens are ours in a provider's measure."""
+
+
 def _cached(call: CallRecord, price: ModelPrice) -> tuple[int, int]:
     """Tokens of the input that were cached, and of what would have gone out without us, by our own count.
 
@@ -176,7 +180,9 @@ def _cached(call: CallRecord, price: ModelPrice) -> tuple[int, int]:
         return supposed, without
     cached = min(call.sent, round(call.cached * call.sent / call.prompt))
     if cached < supposed:
-        return cached, round(without * cached / supposed)
+        least = _NEAR * price.cached_from
+        may_be_short = not cached and as_told(call, supposed) < least <= as_told(call, without)
+        return cached, without if may_be_short else round(without * cached / supposed)
     return cached, max(without, cached)
 
 

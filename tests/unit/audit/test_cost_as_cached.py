@@ -34,6 +34,9 @@ SUPPOSED = (800 * 4 + 1200, 1000 * 4 + 4000)
         ({"prompt": 2000, "cached": 900}, (1100 * 4 + 900, 2000 * 4 + 3000)),
         # By its own count ours is too short for its cache, and the app's own is not.
         ({"prompt": 1600, "cached": 0}, (2000 * 4, 1000 * 4 + 4000)),
+        # By its own count ours may be too short for its cache: 1,050 are next to 1,000.
+        ({"prompt": 1750, "cached": 0}, (2000 * 4, 1000 * 4 + 4000)),
+        ({"prompt": 1750, "cached": 0, "untouched_prefix": 1250}, (2000 * 4, 5000 * 4)),
         # Other calls had sent more of it.
         ({"prompt": 2000, "cached": 1900}, (100 * 4 + 1900, 1000 * 4 + 4000)),
     ],
