@@ -229,7 +229,8 @@ class DeletionMethods(Verifying):
 
     async def _forget_chunks(self, scope: Scope, texts: Sequence[str]) -> None:
         """Leave the texts out of what was streamed so far of answers that are open here."""
-        for turn in [*self._sessions.turns(scope).values()]:
+        streaming = [turn for turn in self._sessions.turns(scope).values() if turn.chunks]
+        for turn in streaming if any(texts) else ():
             find = partial(unquoted_chunks, dict(turn.chunks), texts)
             turn.chunks.update(await self.workers.run(find))
 

@@ -85,10 +85,11 @@ def note_lines(report: Mapping[str, Any], evidences: Mapping[str, Evidence]) -> 
             for each in there
             for value in values.of(each.evidence_id, [record["field_path"]])
         ]
-        ids = f" ({', '.join(common_ids(there))})" if there and common_ids(there) else ""
-        if said:
-            field = record["field_path"].removeprefix("$.")
-            lines.append(f"{field}{ids}: {'; '.join(dict.fromkeys(said))}")
+        if not said:
+            continue
+        field, ids = record["field_path"].removeprefix("$."), ", ".join(common_ids(there))
+        about = f"{field} ({ids})" if ids else field
+        lines.append(f"{about}: {'; '.join(dict.fromkeys(said))}")
     return lines
 
 
