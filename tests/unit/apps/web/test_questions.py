@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from starlette.testclient import TestClient
@@ -77,6 +79,18 @@ def test_a_tool_is_found_by_its_name(pages: TestClient) -> None:
     assert "No message, no tool" in plain(
         pages.get("/session/find", params={**WHO, "find": "forklift"}).text
     )
+
+
+def test_where_a_whole_text_stands_nowhere_its_words_are_offered(pages: TestClient) -> None:
+    part = pages.get("/session/find", params={**WHO, "find": "stocktake ZX-48213"}).text
+    assert "It is looked for as one text. Its words: stocktake ZX-48213" in plain(part)
+    ways = re.findall(r'href="/session\?([^"#]*)#find"', part)
+    words = [parse_qs(unescape(way))["find"] for way in ways]
+    assert words[:2] == [["stocktake"], ["ZX-48213"]]
+    for [word] in words[:2]:
+        assert " hit" in plain(pages.get("/session/find", params={**WHO, "find": word}).text)
+    alone = plain(pages.get("/session/find", params={**WHO, "find": "forklift"}).text)
+    assert "as one text" not in alone
 
 
 def test_an_answer_that_rests_on_what_somebody_said_says_so_in_their_words(
