@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ScopeViolationError
 from ce_engine.prepare.blocks.material import sensitivity_of
 from ce_engine.prepare.tool_results.forms import FETCH
 from ce_engine.prepare.tool_results.lines import lines_of, numbered
@@ -104,8 +106,10 @@ class EvidenceToolMethods(EngineBase):
         if is_nobodys(config, scope) or opts_out(config, scope):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
-            view = await self._existing_view(scope)
-            text = None if view is None else self._content(view, scope, name, config)
+            text = None
+            with suppress(ScopeViolationError):  # another project's: as little as of one that is not there
+                view = await self._existing_view(scope)
+                text = None if view is None else self._content(view, scope, name, config)
         if text is None:
             return words["none"].format(id=name[:80])
         return await self._run_off_loop(lambda: _part(text, name, lines, find, words), [text])
