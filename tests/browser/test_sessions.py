@@ -88,7 +88,7 @@ def test_the_switches_of_language_and_colours_stay(tab: Page) -> None:
     tab.get_by_role("button", name="中文").click()
     expect(tab.locator("header nav a").first).to_have_text("会话")
     expect(tab.locator("html")).to_have_attribute("lang", "zh")
-    tab.get_by_role("link", name="对比").click()
+    tab.get_by_role("link", name="对比", exact=True).click()
     tab.wait_for_url(re.compile("/compare"))
     expect(tab.locator("html")).to_have_attribute("lang", "zh")
     expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
