@@ -107,7 +107,8 @@ class EvidenceToolMethods(EngineBase):
             return words["none"].format(id=name[:80])
         async with self._locks.hold(scope.key):
             text = None
-            with suppress(ScopeViolationError):  # another project's: as little as of one that is not there
+            # Another project's: as little is told as of evidence that is not there.
+            with suppress(ScopeViolationError):
                 view = await self._existing_view(scope)
                 text = None if view is None else self._content(view, scope, name, config)
         if text is None:

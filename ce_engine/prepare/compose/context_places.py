@@ -10,7 +10,7 @@ from ce_engine.text.relevance.passages import BETWEEN, clusters
 
 
 RULE = 500
-"""Characters of a system message that a document may repeat, and that are the app's own all the same."""
+"""Characters that a document may repeat of a system message or a question, and that are the app's own or a person's all the same."""
 
 Places = Mapping[int, Sequence[QuotedSpan]]
 """By message."""
@@ -22,16 +22,28 @@ Block = tuple[int, Sequence[QuotedSpan]]
 def context_places(spans: Places, systems: Collection[int]) -> dict[int, list[QuotedSpan]]:
     """The places that may be shortened: a document may repeat a rule of the app's, or a person quote it.
 
-    What stands among other documents is context. What stands by itself is, where it stands nowhere else; in a
-    system message only what is long, where documents stand together anywhere. Where nobody can tell, it stays whole.
+    What stands among other documents is context; in a system message only what is long, and stands together nowhere
+    else: two documents may repeat two rules. What stands by itself is, where it is long and stands nowhere else.
+    Where nobody can tell, it stays whole: a document that was found need not have come into the prompt.
     """
     blocks: list[Block] = [
         (index, block) for index, places in spans.items() for block in clusters(places, _between)
     ]
     together = [(index, block) for index, block in blocks if len(_ranks(block)) > 1]
-    alone = [(index, block) for index, block in blocks if len(_ranks(block)) == 1]
-    if together:
-        alone = [(n, block) for n, block in alone if n not in systems or _size(block) > RULE]
+    beside = [_ranks(block) for index, block in together if index not in systems]
+    together = [
+        (index, block)
+        for index, block in together
+        if index not in systems
+        or (_size(block) > RULE and not any(_ranks(block) <= ranks for ranks in beside))
+    ]
+    there = {(index, rank) for index, block in together for rank in _ranks(block)}
+    alone = [
+        (index, block)
+        for index, block in blocks
+        if len(_ranks(block)) == 1
+        and (_size(block) > RULE or (index not in systems and (index, block[0].rank) in there))
+    ]
     context: dict[int, list[QuotedSpan]] = {}
     for index, block in together:
         context.setdefault(index, []).extend(_nearest(block))
