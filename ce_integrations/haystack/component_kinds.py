@@ -31,11 +31,16 @@ def kind_of(subject: object) -> Kind:
     """What a component or a pipeline does."""
     if isinstance(subject, RUNNERS):
         return "runner"
-    sockets = (
-        getattr(subject, "__haystack_input__", ()),
-        getattr(subject, "__haystack_output__", ()),
-    )
+    sockets = (_sockets(subject, f"__haystack_{side}__") for side in ("input", "output"))
     return _kind(*sockets) or kind_of_class(type(subject))
+
+
+def _sockets(subject: object, name: str) -> Any:
+    """Sockets of a component; a tool may name anything, and `flask.request` raises for each attribute outside a request."""
+    try:
+        return getattr(subject, name, ())
+    except Exception:  # noqa: BLE001 - somebody else's object may raise anything
+        return ()
 
 
 def kind_of_class(cls: type) -> Kind:

@@ -11,6 +11,7 @@ from haystack.components.builders import ChatPromptBuilder
 from haystack.dataclasses import ChatMessage, StreamingChunk, ToolCall
 from haystack.tools.from_function import create_tool_from_function
 
+from ce_integrations.haystack import install_ce
 from tests.adapters.haystack.natives import Haystack
 from tests.adapters.odd_uses import TEXTS, Mute, OddUseTests, Use, once
 
@@ -32,6 +33,30 @@ def send_email(to: str, subject: str) -> str:
 
 
 TOOLS = [create_tool_from_function(send_email)]
+
+
+class Unbound:
+    """As `flask.request` outside a request."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"Working outside of request context: {name}")
+
+
+request = Unbound()
+
+
+def current_page() -> str:
+    """The page that is looked at."""
+    return f"page {request.path}"
+
+
+def test_a_tool_may_name_what_is_not_there_yet() -> None:
+    agent = Agent(chat_generator=Secretary(), tools=[create_tool_from_function(current_page)])
+    installed = install_ce(agent, store="memory://")
+    try:
+        assert agent.run(messages=said("Hello."))["messages"][-1].text
+    finally:
+        installed.uninstall()
 
 
 @component
