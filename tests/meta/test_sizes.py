@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 5890,
     "ce_engine/memory": 765,
     "ce_engine/ports": 390,
-    "ce_engine/prepare": 5315,
+    "ce_engine/prepare": 5320,
     "ce_engine/runtime": 1530,
     "ce_engine/schema": 3155,
     "ce_engine/sessions": 1850,

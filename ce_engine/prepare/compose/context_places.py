@@ -10,7 +10,10 @@ from ce_engine.text.relevance.passages import BETWEEN, clusters
 
 
 RULE = 500
-"""Characters that a document may repeat of a system message or a question, and that are the app's own or a person's all the same."""
+"""Characters of a system message that a document may repeat, and that are the app's own all the same."""
+
+SENTENCE = 250
+"""The same of what stands by itself where no documents stand together: a rule, or how a question begins."""
 
 Places = Mapping[int, Sequence[QuotedSpan]]
 """By message."""
@@ -42,7 +45,10 @@ def context_places(spans: Places, systems: Collection[int]) -> dict[int, list[Qu
         (index, block)
         for index, block in blocks
         if len(_ranks(block)) == 1
-        and (_size(block) > RULE or (index not in systems and (index, block[0].rank) in there))
+        and (
+            _size(block) > (RULE if together and index in systems else SENTENCE)
+            or (index not in systems and (index, block[0].rank) in there)
+        )
     ]
     context: dict[int, list[QuotedSpan]] = {}
     for index, block in together:
