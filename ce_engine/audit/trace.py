@@ -331,7 +331,6 @@ class _Session:
         lanes = (
             turn.lane
             for number, turn in enumerate(self._turns, start=1)
-            if not where.lanes or turn.lane in where.lanes
             if fate_in(where, number) in _SHOWN
         )
         return [lane for lane in dict.fromkeys(lanes) if lane]

@@ -154,11 +154,11 @@ class SessionQuery:
         query = urlencode([pair for pair in pairs if pair[1]])
         return f"/?{query}" if query else "/"
 
-    def compared(self, count: int) -> str:
+    def comparison(self, count: int) -> str:
         """The address of a comparison of the calls of these `count` sessions: one by one, if they are few."""
         by = "session" if count <= FEW else "framework"
-        of_list = self.address(sort="updated", turned=False)
-        return f"/compare?by={by}{of_list.removeprefix('/').replace('?', '&')}"
+        choice = self.address(sort="updated", turned=False).partition("?")[2]
+        return f"/compare?by={by}&{choice}" if choice else f"/compare?by={by}"
 
     def on_page(self, number: int) -> SessionQuery:
         """The same on another page."""

@@ -13,6 +13,8 @@ from ce_engine.text.tokens.prices import ModelPrice, PriceTable, in_units
 
 SLIGHT = 0.01
 """A share by which nothing has become dearer: a percentage does not show it."""
+_NEAR = 1.1
+"""A beginning of up to so many times the least that is cached may be too short, for its tokens are ours in a provider's measure."""
 
 
 def is_dearer(sent_cost: float, untouched_cost: float | None) -> bool:
@@ -160,10 +162,6 @@ def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
             cause = "short_prefix"
     answer_cost = call.completion * price.output / table.per
     return CallCost(sent_cost, untouched_cost, answer_cost, cause)
-
-
-_NEAR = 1.1
-"""A beginning of up to so many times the least that is cached may be too short, for its tokens are ours in a provider's measure."""
 
 
 def _cached(call: CallRecord, price: ModelPrice) -> tuple[int, int]:

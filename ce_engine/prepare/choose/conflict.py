@@ -37,7 +37,7 @@ MAX_FIELDS = 100
 """Fields of one piece of evidence that are compared."""
 MAX_CLAIMS = 40
 """Pieces of evidence that are compared on one field, the last ones."""
-_COMMON = frozenset(
+_COMMON_FIELDS = frozenset(
     [
         "status",
         "state",
@@ -69,6 +69,7 @@ _COMMON = frozenset(
         "说明",
     ]
 )
+"""Fields that things of every kind have: an order has a state, and its invoice has another."""
 MAX_VALUE_CHARS = 80
 MAX_IDS = 2
 """Ids that are named of what sources disagree about, the first."""
@@ -107,7 +108,7 @@ class _Claim:
     source: tuple[str, str, str]
     about: Mapping[str, str]
     is_common: bool = False
-    """Things of every kind have such a field: an order has a state, and its invoice has another."""
+    """The field is one of `_COMMON_FIELDS`."""
     is_named: bool = False
     """The field says itself what it speaks of: a declared one, or one inside a named object."""
 
@@ -242,7 +243,7 @@ def _claim(
     """A claim with what is compared of it, made once: it is compared with many."""
     evidence_source = evidence.source
     source = (str(evidence_source.kind), evidence_source.name, evidence_source.uri)
-    is_common = name.rpartition(".")[2].lower() in _COMMON
+    is_common = name.rpartition(".")[2].lower() in _COMMON_FIELDS
     return _Claim(evidence, value, _plain(value), source, about, is_common, is_named)
 
 
